@@ -1,0 +1,88 @@
+"""The report as data; its JSON form is described by `schema.json` beside this file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from quantgate.findings import Severity, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from quantgate.findings import Finding
+    from quantgate.targets import Target
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedTarget:
+    """What one name of the declaration (a target, an ignore entry, a standard projection) hits.
+
+    Attributes:
+        target: The name as declared (`v_proj`, `re:.*gate$`, `Linear`).
+        resolved: The vLLM module or pattern it leads to, empty if skipped.
+        kind: `direct`, `fused-whole`, `fused-slice` or `skipped`.
+        rows: Half-open range of output rows of the fused weight for a slice, else (0, 0).
+        modules: How many checkpoint modules it covers.
+        role: `target`, `ignore` or `standard`.
+        note: Why, where it is not obvious.
+    """
+
+    target: str
+    resolved: str
+    kind: str
+    rows: tuple[int, int] = (0, 0)
+    modules: int = 0
+    role: str = "target"
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Sizes and times of one check. `bytes_total` counts the weight files, `seconds` wall time."""
+
+    files: int = 0
+    tensors: int = 0
+    bytes_read: int = 0
+    bytes_total: int = 0
+    requests: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReport:
+    """Everything about one model. `declared` and `observed` are flat facts for people."""
+
+    source: str
+    revision: str | None
+    verdict: Verdict
+    summary: str
+    findings: tuple[Finding, ...] = ()
+    declared: Mapping[str, Any] = field(default_factory=dict)
+    observed: Mapping[str, Any] = field(default_factory=dict)
+    resolution: tuple[ResolvedTarget, ...] = ()
+    stats: Stats = field(default_factory=Stats)
+
+    def count(self, severity: Severity) -> int:
+        """How many findings have this severity."""
+        return sum(f.severity is severity for f in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One run over any number of models and targets."""
+
+    targets: tuple[Target, ...]
+    models: tuple[ModelReport, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of all models; `unverified` ranks below `fail` and above `warn`."""
+        order = (Verdict.FAIL, Verdict.UNVERIFIED, Verdict.WARN, Verdict.PASS)
+        return min((m.verdict for m in self.models), key=order.index, default=Verdict.UNVERIFIED)
+
+    def count(self, severity: Severity) -> int:
+        """How many findings of all models have this severity."""
+        return sum(m.count(severity) for m in self.models)
