@@ -66,9 +66,10 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A parsed safetensors header: tensors in file order, `__metadata__`, and what is wrong with it.
+    """A parsed safetensors header and what is wrong with it.
 
-    `size` is the JSON's length in bytes, without the 8-byte prefix.
+    `tensors` are in the order of their offsets, `metadata` is `__metadata__`, `size` is the
+    JSON's length in bytes, without the 8-byte prefix.
     """
 
     tensors: tuple[Tensor, ...]
