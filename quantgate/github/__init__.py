@@ -1,1 +1,1 @@
-""".. """
+"""What GitHub gives and takes: workflow commands, outputs, discovery."""

@@ -1,1 +1,1 @@
-""".. """
+"""What vLLM does: how it names, fuses, matches and loads."""

@@ -1,0 +1,232 @@
+"""Which tensors a scheme must store for a weight of N by K.
+
+Source of every shape: vLLM 0.33.0, the `create_weights` of each method under
+vllm/model_executor/layers/quantization, for tensor_parallel 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil
+from typing import TYPE_CHECKING
+
+from quantgate.quantization.scheme import Layout, Strategy
+
+if TYPE_CHECKING:
+    from quantgate.quantization.scheme import Scheme
+
+FLOATS = ("BF16", "F16", "F32")
+FP8_TYPES = ("F8_E4M3", "F8_E4M3FNUZ")
+Dim = int | None
+Shape = tuple[Dim, ...]
+
+
+class Role(StrEnum):
+    """What a tensor of a module is for."""
+
+    WEIGHT = "weight"
+    SCALE = "scale"
+    ZERO_POINT = "zero point"
+    G_IDX = "g_idx"
+    GLOBAL_SCALE = "global scale"
+    INPUT_SCALE = "input scale"
+    SHAPE = "weight_shape"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One tensor that vLLM allocates for a module.
+
+    Attributes:
+        leaf: Last component of its name.
+        role: What it is for.
+        dtypes: Types that hold the values meant, the usual one first.
+        shapes: Shapes the loader accepts, the usual one first; None is "any length".
+        axes: For each axis of the usual shape what lies along it: `N`, `K` (values, words, groups
+            or blocks along it) or `-`.
+        formula: The usual shape in words, such as `[K/8, N]`.
+        required: Whether its absence leaves a parameter uninitialised. vLLM does without some:
+            g_idx, weight_shape, and the zero points of a symmetric GPTQ file.
+    """
+
+    leaf: str
+    role: Role
+    dtypes: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+    axes: tuple[str, ...]
+    formula: str
+    required: bool = True
+
+
+def expected_tensors(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
+    """The tensors of a module of this scheme and size; None stands for an unknown length."""
+    match scheme.layout:
+        case Layout.GPTQ | Layout.AWQ:
+            return _k_first(scheme, n, k)
+        case Layout.PACKED:
+            return _packed(scheme, n, k)
+        case Layout.INT8 | Layout.FP8:
+            return _plain(scheme, n, k)
+        case Layout.NVFP4:
+            return _nvfp4(scheme, n, k)
+        case Layout.MXFP4 | Layout.MXFP8:
+            return _mx(scheme, n, k)
+        case Layout.DENSE:
+            return (Expected("weight", Role.WEIGHT, FLOATS, ((n, k),), ("N", "K"), "[N, K]"),)
+
+
+def groups(scheme: Scheme, k: Dim) -> Dim:
+    """Number of scale groups along K: 1 for a channel scale, K/g otherwise."""
+    if scheme.group_size is None:
+        return 1
+    return None if k is None else ceil(k / scheme.group_size)
+
+
+def _words(length: Dim, bits: int) -> Dim:
+    return None if length is None else ceil(length * bits / 32)
+
+
+def _per_word(bits: int) -> str:
+    return f"/{32 // bits}" if 32 % bits == 0 else f"*{bits}/32"
+
+
+def _k_first(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
+    g, per = groups(scheme, k), _per_word(scheme.bits)
+    group = f"K/{scheme.group_size}" if scheme.group_size else "1"
+    words = _words(n, scheme.bits)
+    if scheme.layout is Layout.GPTQ:
+        weight = Expected(
+            "qweight",
+            Role.WEIGHT,
+            ("I32",),
+            ((_words(k, scheme.bits), n),),
+            ("K", "N"),
+            f"[K{per}, N]",
+        )
+    else:
+        weight = Expected(
+            "qweight", Role.WEIGHT, ("I32",), ((k, words),), ("K", "N"), f"[K, N{per}]"
+        )
+    zeros = Expected(
+        "qzeros",
+        Role.ZERO_POINT,
+        ("I32",),
+        ((g, words),),
+        ("K", "N"),
+        f"[{group}, N{per}]",
+        required=scheme.layout is Layout.AWQ,
+    )
+    scales = Expected("scales", Role.SCALE, FLOATS, ((g, n),), ("K", "N"), f"[{group}, N]")
+    if scheme.layout is Layout.AWQ:
+        return (weight, zeros, scales)
+    # g_idx is dropped before loading (base_config.py get_checkpoint_weight_mapper), so only its
+    # length can tell something.
+    g_idx = Expected("g_idx", Role.G_IDX, ("I32", "I64"), ((k,),), ("-",), "[K]", required=False)
+    return (weight, zeros, scales, g_idx)
+
+
+def _packed(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
+    g, per = groups(scheme, k), _per_word(scheme.bits)
+    group = f"K/{scheme.group_size}" if scheme.group_size else "1"
+    tensors = [
+        Expected(
+            "weight_packed",
+            Role.WEIGHT,
+            ("I32",),
+            ((n, _words(k, scheme.bits)),),
+            ("N", "K"),
+            f"[N, K{per}]",
+        ),
+        Expected("weight_scale", Role.SCALE, FLOATS, ((n, g),), ("N", "K"), f"[N, {group}]"),
+        Expected(
+            "weight_shape", Role.SHAPE, ("I64", "I32"), ((2,),), ("-",), "[2]", required=False
+        ),
+    ]
+    if not scheme.symmetric:
+        tensors.append(
+            Expected(
+                "weight_zero_point",
+                Role.ZERO_POINT,
+                ("I32",),
+                ((_words(n, scheme.bits), g),),
+                ("N", "K"),
+                f"[N{per}, {group}]",
+            )
+        )
+    return (*tensors, *_input_scale(scheme))
+
+
+def _plain(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
+    dtypes = ("I8",) if scheme.layout is Layout.INT8 else FP8_TYPES
+    weight = Expected("weight", Role.WEIGHT, dtypes, ((n, k),), ("N", "K"), "[N, K]")
+    shapes: tuple[Shape, ...]
+    axes: tuple[str, ...]
+    match scheme.strategy:
+        case Strategy.TENSOR:
+            shapes, axes, formula = ((), (1,)), (), "[] or [1]"
+        case Strategy.BLOCK:
+            rows, columns = scheme.block or (128, 128)
+            shapes = (
+                (
+                    None if n is None else ceil(n / rows),
+                    None if k is None else ceil(k / columns),
+                ),
+            )
+            axes, formula = ("N", "K"), f"[N/{rows}, K/{columns}]"
+        case Strategy.GROUP:
+            shapes, axes = ((n, groups(scheme, k)),), ("N", "K")
+            formula = f"[N, K/{scheme.group_size}]"
+        case _:
+            shapes, axes, formula = ((n, 1),), ("N", "-"), "[N, 1]"
+    scale_types = (*FLOATS, "F8_E8M0") if scheme.strategy is Strategy.BLOCK else FLOATS
+    scale = Expected(scheme.scale_name, Role.SCALE, scale_types, shapes, axes, formula)
+    return (weight, scale, *_input_scale(scheme))
+
+
+def _nvfp4(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
+    half = None if k is None else ceil(k / 2)
+    size = scheme.group_size or 16
+    tensors = [
+        Expected("weight_packed", Role.WEIGHT, ("U8",), ((n, half),), ("N", "K"), "[N, K/2]"),
+        Expected(
+            "weight_scale",
+            Role.SCALE,
+            FP8_TYPES,
+            ((n, groups(scheme, k)),),
+            ("N", "K"),
+            f"[N, K/{size}]",
+        ),
+        Expected("weight_global_scale", Role.GLOBAL_SCALE, ("F32",), ((1,), ()), ("-",), "[1]"),
+    ]
+    if scheme.activations is not None:
+        tensors.append(
+            Expected("input_global_scale", Role.GLOBAL_SCALE, ("F32",), ((1,), ()), ("-",), "[1]")
+        )
+    return tuple(tensors)
+
+
+def _mx(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
+    # The E8M0 exponents go into a uint8 parameter; a file that types them F8_E8M0 is cast by value
+    # (1.0 becomes 1, not 127), so only U8 holds what is meant.
+    scale = Expected(
+        "weight_scale", Role.SCALE, ("U8",), ((n, groups(scheme, k)),), ("N", "K"), "[N, K/32]"
+    )
+    if scheme.layout is Layout.MXFP8:
+        return (Expected("weight", Role.WEIGHT, FP8_TYPES, ((n, k),), ("N", "K"), "[N, K]"), scale)
+    half = None if k is None else ceil(k / 2)
+    weight = Expected("weight_packed", Role.WEIGHT, ("U8",), ((n, half),), ("N", "K"), "[N, K/2]")
+    return (weight, scale)
+
+
+def _input_scale(scheme: Scheme) -> tuple[Expected, ...]:
+    inputs = scheme.activations
+    if inputs is None or inputs.dynamic:
+        return ()
+    scale = Expected("input_scale", Role.INPUT_SCALE, FLOATS, ((), (1,)), (), "[] or [1]")
+    if inputs.symmetric:
+        return (scale,)
+    return (
+        scale,
+        Expected("input_zero_point", Role.INPUT_SCALE, ("I8",), ((), (1,)), (), "[] or [1]"),
+    )

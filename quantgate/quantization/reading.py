@@ -1,0 +1,114 @@
+"""Finding the quantization block that vLLM uses, and giving it to the method that reads it.
+
+Source: vLLM 0.33.0, transformers_utils/model_arch_config_convertor.py (where the block lies) and
+model_loader/weight_utils.py get_quant_config.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quantgate.quantization import awq, compressed_tensors, fp8, gptq
+from quantgate.quantization.declaration import Declaration, Problem, ProblemKind, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# vLLM 0.33.0, layers/quantization/__init__.py QuantizationMethods, with the spellings that the
+# override probes of config/model.py rewrite.
+KNOWN_METHODS = frozenset(
+    {
+        *("awq", "auto_awq", "awq_marlin", "gptq", "auto_gptq", "gptq_marlin", "fp8"),
+        *("fbgemm_fp8", "fp_quant", "modelopt", "modelopt_fp4", "modelopt_mxfp8"),
+        *("modelopt_mixed", "humming", "compressed-tensors", "experts_int8", "quark"),
+        *("moe_wna16", "torchao", "inc", "auto-round", "mxfp4", "gpt_oss_mxfp4"),
+        *("deepseek_v4_fp8", "mxfp8"),
+    }
+)
+
+
+def read_declaration(
+    config: Mapping[str, Any], side_files: Mapping[str, Any]
+) -> Declaration | None:
+    """Find and parse the block that vLLM uses; None if vLLM takes the model for unquantized.
+
+    Args:
+        config: The content of config.json.
+        side_files: Parsed side files by name; only hf_quant_config.json can stand in for a block
+            that config.json lacks. A quantize_config.json alone is never looked at.
+    """
+    located = locate(config, side_files)
+    if located is None:
+        return None
+    file, path, raw = located
+    if not isinstance(raw, dict):
+        problem = Problem(
+            ProblemKind.VALUE,
+            "",
+            "an object",
+            type_name(raw),
+            "AttributeError: object has no attribute 'get'",
+        )
+        return Declaration(
+            method="", file=file, path=path, raw={}, problems=(problem,), modelled=False
+        )
+    return _parse(raw, file, path)
+
+
+def locate(
+    config: Mapping[str, Any], side_files: Mapping[str, Any]
+) -> tuple[str, str, object] | None:
+    """(file, JSON pointer, block) of the block that vLLM takes: the first that exists."""
+    text = config.get("text_config")
+    text = text if isinstance(text, dict) else {}
+    side = side_files.get("hf_quant_config.json")
+    candidates: list[tuple[str, str, object]] = [
+        ("config.json", "/quantization_config", config.get("quantization_config"))
+    ]
+    if side is not None:
+        candidates.append(("hf_quant_config.json", "", side))
+    candidates += [
+        ("config.json", "/compression_config", config.get("compression_config")),
+        ("config.json", "/text_config/quantization_config", text.get("quantization_config")),
+        ("config.json", "/text_config/compression_config", text.get("compression_config")),
+    ]
+    return next((c for c in candidates if c[2] is not None), None)
+
+
+def _parse(raw: dict[str, Any], file: str, path: str) -> Declaration:
+    name = raw.get("quant_method")
+    method = name.lower() if isinstance(name, str) else ""
+    method = "compressed-tensors" if method == "compressed_tensors" else method
+    nested = raw.get("quantization")
+    producer = raw.get("producer")
+    if not method and (
+        (isinstance(nested, dict) and "quant_algo" in nested)
+        or (isinstance(producer, dict) and producer.get("name") == "modelopt")
+    ):
+        method = "modelopt"
+    match method:
+        case "gptq" | "auto_gptq" | "gptq_marlin":
+            return gptq.parse(raw, file, path)
+        case "awq" | "auto_awq" | "awq_marlin":
+            return awq.parse(raw, file, path)
+        case "compressed-tensors":
+            return compressed_tensors.parse(raw, file, path)
+        case "fp8":
+            return fp8.parse(raw, file, path)
+    problems: tuple[Problem, ...] = ()
+    if name is not None and not isinstance(name, str):
+        error = "AttributeError: object has no attribute 'lower'"
+        problems = (Problem(ProblemKind.VALUE, "quant_method", "a string", type_name(name), error),)
+    elif method and method not in KNOWN_METHODS:
+        problems = (
+            Problem(
+                ProblemKind.METHOD,
+                "quant_method",
+                "a method that vLLM knows",
+                method,
+                f"Unknown quantization method: {method}. Must be one of [...]",
+            ),
+        )
+    return Declaration(
+        method=method, file=file, path=path, raw=raw, problems=problems, modelled=False
+    )
