@@ -1,0 +1,212 @@
+"""The sentences that all forms of the report share: verdicts, consequences, counts and sizes."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from quantgate.findings import Confidence, Outcome, Severity, Verdict
+from quantgate.report.as_json import plain_value
+from quantgate.targets import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from quantgate.findings import Finding
+    from quantgate.report.model import ModelReport, Report
+
+ICONS = {
+    Verdict.FAIL: "❌",
+    Verdict.UNVERIFIED: "❓",
+    Verdict.WARN: "⚠️",
+    Verdict.PASS: "✅",
+    Severity.ERROR: "❌",
+    Severity.WARNING: "⚠️",
+    Severity.INFO: "ℹ️",
+}
+
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def plural(count: int, word: str) -> str:
+    """`1 error`, `2,048 errors`."""
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def tally(findings: Sequence[Finding]) -> str:
+    """`2 errors, 1 warning`; infos only where there is nothing worse; empty without findings."""
+    counts = [(sum(f.severity is s for f in findings), s) for s in Severity]
+    parts = [plural(n, s.value) for n, s in counts if n and s is not Severity.INFO]
+    infos = counts[-1][0]
+    if not parts and infos:
+        parts.append(plural(infos, "note"))
+    return ", ".join(parts)
+
+
+def tally_all(findings: Sequence[Finding]) -> str:
+    """`1 warning, 2 notes`: every severity that occurs, infos called notes."""
+    names = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+    counts = [(sum(f.severity is s for f in findings), name) for s, name in names.items()]
+    return ", ".join(plural(n, name) for n, name in counts if n)
+
+
+def size(count: int) -> str:
+    """Bytes in decimal units, as the Hub counts them: `23.0 MB`."""
+    if count < 1000:
+        return plural(count, "byte")
+    value = float(count)
+    for unit in ("kB", "MB", "GB", "TB"):
+        value /= 1000
+        if value < 999.95 or unit == "TB":
+            return f"{value:,.1f} {unit}"
+    raise AssertionError
+
+
+def short_revision(revision: str | None) -> str:
+    """The first seven digits of a commit, anything else as it is."""
+    if revision is None:
+        return ""
+    return revision[:7] if _COMMIT.fullmatch(revision) else revision
+
+
+def target_words(target: Target) -> str:
+    """`vLLM 0.33.0 on sm90, tensor parallel 2`."""
+    words = f"vLLM {target.release}"
+    if target.gpu:
+        words += f" on {target.gpu}"
+    if target.tensor_parallel > 1:
+        words += f", tensor parallel {target.tensor_parallel}"
+    return words
+
+
+def some_targets_words(targets: Sequence[str]) -> str:
+    """The targets of a finding for people; a malformed one is kept as it is."""
+    words = []
+    for text in targets:
+        try:
+            words.append(target_words(Target.parse(text)))
+        except ValueError:
+            words.append(text)
+    return "; ".join(words)
+
+
+_SHORT = {
+    Verdict.FAIL: "the model would not work in vLLM",
+    Verdict.UNVERIFIED: "the model could not be verified",
+    Verdict.WARN: "the model loads, with warnings",
+    Verdict.PASS: "no fault found",
+}
+
+
+def targets_words(targets: Sequence[Target]) -> str:
+    """The targets of a run."""
+    return "; ".join(map(target_words, targets)) or "no target"
+
+
+def heading(model: ModelReport) -> str:
+    """The verdict on one model with numbers, ending where its name follows."""
+    found = tally(model.findings)
+    match model.verdict:
+        case Verdict.FAIL:
+            return f"quantgate: {found or 'blocked'} in"
+        case Verdict.UNVERIFIED:
+            return f"quantgate: could not verify{f' ({found})' if found else ''}:"
+        case Verdict.WARN:
+            return f"quantgate: {found or 'warnings'} in"
+    return f"quantgate: no fault{f' ({found})' if found else ''} in"
+
+
+def verdict_words(report: Report) -> str:
+    """The verdict of a run over several models, with numbers, in one line."""
+    total = len(report.models)
+    counts = {v: sum(m.verdict is v for m in report.models) for v in Verdict}
+    if not total:
+        return "no model was checked"
+    parts = []
+    if total == 1:
+        parts.append(_SHORT[report.models[0].verdict])
+    elif counts[Verdict.FAIL]:
+        parts.append(f"{counts[Verdict.FAIL]} of {plural(total, 'model')} would not work in vLLM")
+    if counts[Verdict.UNVERIFIED] and total > 1:
+        parts.append(f"{counts[Verdict.UNVERIFIED]} could not be verified")
+    if not parts:
+        warned = counts[Verdict.WARN]
+        parts.append(f"{plural(total, 'model')} checked, none blocked")
+        if warned:
+            parts.append(f"{warned} with warnings")
+    found = tally([f for m in report.models for f in m.findings])
+    return ", ".join(parts) + (f" ({found})" if found else "")
+
+
+def outcome_words(model: ModelReport) -> str:
+    """What vLLM does with the model, for a table cell."""
+    errors = {f.outcome for f in model.findings if f.severity is Severity.ERROR}
+    match model.verdict:
+        case Verdict.PASS:
+            return "loads"
+        case Verdict.WARN:
+            return "loads, with warnings"
+        case Verdict.UNVERIFIED:
+            return "unknown: could not be verified"
+    if Outcome.FAILS in errors or not errors:
+        return "stops with an error"
+    if Outcome.SILENT in errors:
+        return "loads, computes wrong results"
+    return "loads only under conditions"
+
+
+def consequence(model: ModelReport) -> str:
+    """What happens if this model is merged and served: the model's own summary, or a sentence."""
+    return model.summary.strip() or consequence_of(model.verdict, model.findings)
+
+
+def consequence_of(verdict: Verdict, findings: Sequence[Finding]) -> str:
+    """One sentence on what vLLM does, from the worst outcomes of the findings."""
+    outcomes = {f.outcome for f in findings if f.severity is Severity.ERROR and not f.unverified}
+    match verdict:
+        case Verdict.UNVERIFIED:
+            return (
+                "Not everything that the verdict rests on could be read, so nobody knows yet "
+                "what vLLM would do with this model; until then it stays blocked."
+            )
+        case Verdict.PASS:
+            return "Configs and tensor headers agree: vLLM will load this model as declared."
+        case Verdict.WARN:
+            return "vLLM will load this model, but read the warnings before you rely on it."
+    if outcomes >= {Outcome.FAILS, Outcome.SILENT}:
+        return (
+            "vLLM will stop with an error while loading this model; with only that repaired, "
+            "it would load and compute wrong results."
+        )
+    if Outcome.SILENT in outcomes:
+        return "vLLM will load this model without an error and compute wrong results."
+    if outcomes and outcomes <= {Outcome.CONDITIONAL, Outcome.COSMETIC}:
+        return "vLLM will load this model only under conditions that do not hold here."
+    return "vLLM will stop with an error while loading this model."
+
+
+def place(finding: Finding) -> str:
+    """The name a finding is about, never empty."""
+    return finding.pattern or finding.module or finding.tensor or "the model"
+
+
+def certainty(finding: Finding) -> str:
+    """`likely`, or empty where the rule is certain."""
+    return finding.confidence.value if finding.confidence is Confidence.LIKELY else ""
+
+
+def stats_words(model: ModelReport) -> str:
+    """What was read. Times and requests stay out: they differ between equal runs."""
+    stats = model.stats
+    return (
+        f"{plural(stats.tensors, 'tensor')} in {plural(stats.files, 'weight file')}; "
+        f"read {size(stats.bytes_read)} of {size(stats.bytes_total)}"
+    )
+
+
+def fact(value: Any) -> str:
+    """A declared or observed fact as short text."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(plain_value(value), ensure_ascii=True)
