@@ -10,6 +10,7 @@ from quantgate.checkpoint.model import (
     Tensor,
     WeightFile,
 )
+from quantgate.checkpoint.sources import SourceError, open_checkpoint, read_source
 
 __all__ = [
     "Checkpoint",
@@ -18,6 +19,9 @@ __all__ = [
     "DefectKind",
     "Header",
     "Index",
+    "SourceError",
     "Tensor",
     "WeightFile",
+    "open_checkpoint",
+    "read_source",
 ]

@@ -90,11 +90,16 @@ class WeightFile:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """One JSON (or YAML) side file: its value, or the reason why there is none."""
+    """One JSON (or YAML) side file: its value, or the reason why there is none.
+
+    `error` continues a sentence that begins with the name ("is not JSON: …"); `kind` tells
+    what was not read (unreadable, outside, not-fetched, too-large) from what is malformed.
+    """
 
     name: str
     value: Any
     error: str = ""
+    kind: DefectKind | None = None
 
     @property
     def mapping(self) -> Mapping[str, Any]:
@@ -104,11 +109,15 @@ class ConfigFile:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """`model.safetensors.index.json`: tensor name → file name, or the reason why it is unusable."""
+    """`model.safetensors.index.json`: tensor name → file name, or the reason why it is unusable.
+
+    `error` and `kind` are as in `ConfigFile`.
+    """
 
     name: str
     weight_map: Mapping[str, str]
     error: str = ""
+    kind: DefectKind | None = None
 
 
 @dataclass(frozen=True)
@@ -144,12 +153,20 @@ class Checkpoint:
     def loaded_files(self) -> tuple[WeightFile, ...]:
         """The weight files that vLLM reads: those the index names, or all without an index.
 
-        vLLM 0.33.0, model_loader/weight_utils.py, filter_duplicate_safetensors_files.
+        Where there are `consolidated*.safetensors`, vLLM reads only those. It looks for one
+        index, by its name; another one changes nothing.
+
+        vLLM 0.33.0, model_loader/default_loader.py (_prepare_weights) and weight_utils.py
+        (filter_duplicate_safetensors_files).
         """
-        if self.index is None or self.index.error:
-            return self.files
-        named = set(self.index.weight_map.values())
-        return tuple(f for f in self.files if f.name in named)
+        consolidated = tuple(f for f in self.files if f.name.startswith("consolidated"))
+        files = consolidated or self.files
+        kind = "consolidated" if consolidated else "model"
+        index = self.index
+        if index is None or index.error or index.name != f"{kind}.safetensors.index.json":
+            return files
+        named = set(index.weight_map.values())
+        return tuple(f for f in files if f.name in named)
 
     @cached_property
     def tensors(self) -> Mapping[str, Tensor]:

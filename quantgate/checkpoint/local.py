@@ -1,0 +1,167 @@
+"""A model folder on disk. Only regular files inside it are opened, and of weights only headers."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from quantgate.checkpoint.header import MAX_HEADER, read_header
+from quantgate.checkpoint.model import Defect, DefectKind
+from quantgate.checkpoint.raw import (
+    CONFIG_NAMES,
+    MAX_CONFIG,
+    MAX_HEADERS,
+    MAX_INDEX,
+    WEIGHT_SUFFIX,
+    RawCheckpoint,
+    RawDocument,
+    RawFile,
+    SourceError,
+    choose_index,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_POINTER = re.compile(rb"version https://(?:git-lfs|hawser)\.github\.com/spec/")
+_POINTER_SIZE = re.compile(rb"^size (\d{1,18})$", re.MULTILINE)
+_MAX_POINTER = 1024  # Git LFS specification: a pointer file is shorter than this
+
+# Where the system knows them: a FIFO must not block the open, a link that replaced the file after
+# it was looked at must not be followed.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+def read_folder(folder: str | Path) -> RawCheckpoint:
+    """Read the configs, the index and the headers of a model folder, not of its sub-folders.
+
+    Raises:
+        SourceError: The folder cannot be listed, or has neither config.json nor weight files.
+    """
+    root = Path(folder)
+    try:
+        entries = {_text(p.name): p for p in root.iterdir() if not p.name.startswith(".")}
+        roots = _allowed_roots(root)
+    except (OSError, RuntimeError) as error:
+        raise SourceError(f"The folder {str(folder)!r} cannot be read: {_reason(error)}.") from None
+    index_name = choose_index(entries)
+    weight_names = sorted(name for name in entries if name.endswith(WEIGHT_SUFFIX))
+    if "config.json" not in entries and not weight_names:
+        raise SourceError(
+            f"The folder {str(folder)!r} is no model: it has neither config.json nor "
+            f"*{WEIGHT_SUFFIX} files."
+        )
+    configs = tuple(
+        _read_document(name, entries[name], roots, MAX_CONFIG)
+        for name in sorted(CONFIG_NAMES & entries.keys())
+    )
+    index = index_name and _read_document(index_name, entries[index_name], roots, MAX_INDEX)
+    files: list[RawFile] = []
+    budget = MAX_HEADERS
+    for name in weight_names:
+        file = _read_weights(name, entries[name], roots, min(budget, MAX_HEADER))
+        budget -= _length(file.header)
+        files.append(file)
+    others = entries.keys() - CONFIG_NAMES - set(weight_names) - {index_name}
+    return RawCheckpoint(
+        source=str(folder),
+        configs=configs,
+        files=tuple(files),
+        index=index or None,
+        other_files=tuple(sorted(n for n in others if not _is_folder(entries[n]))),
+        bytes_read=_bytes_read([*configs, *([index] if index else [])], files),
+    )
+
+
+def _allowed_roots(root: Path) -> tuple[Path, ...]:
+    """Where a link in the folder may lead: into it, or into the Hub cache it is a snapshot of.
+
+    The Hub cache keeps `snapshots/<commit>/<file>` as links to `blobs/<hash>` beside it. `blobs`
+    is not resolved: as a link it could lead anywhere.
+    """
+    real = root.resolve(strict=True)
+    return (real, *(p.parent / "blobs" for p in real.parents if p.name == "snapshots"))
+
+
+def _open(path: Path, roots: Sequence[Path]) -> BinaryIO | Defect:
+    """Open a regular file that really lies in one of the roots."""
+    try:
+        real = path.resolve()
+        if not any(real.is_relative_to(root) for root in roots):
+            return Defect(DefectKind.OUTSIDE, "is a link that leads out of the model folder")
+        # Looked at before and after: opening a device can have an effect of its own.
+        if stat.S_ISREG(real.stat().st_mode):
+            stream = os.fdopen(os.open(real, _FLAGS), "rb")
+            if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                return stream
+            stream.close()
+    except (OSError, RuntimeError) as error:
+        return Defect(DefectKind.UNREADABLE, f"cannot be read: {_reason(error)}")
+    return Defect(DefectKind.UNREADABLE, "is not a regular file")
+
+
+def _read_document(name: str, path: Path, roots: Sequence[Path], limit: int) -> RawDocument:
+    stream = _open(path, roots)
+    if isinstance(stream, Defect):
+        return RawDocument(name, stream)
+    try:
+        with stream:
+            content = stream.read(limit + 1)
+    except OSError as error:
+        message = f"cannot be read: {_reason(error)}"
+        return RawDocument(name, Defect(DefectKind.UNREADABLE, message))
+    if len(content) > limit:
+        message = f"is larger than {limit} bytes"
+        return RawDocument(name, Defect(DefectKind.TOO_LARGE, message))
+    if _POINTER.match(content):
+        return RawDocument(name, _not_fetched())
+    return RawDocument(name, content)
+
+
+def _read_weights(name: str, path: Path, roots: Sequence[Path], limit: int) -> RawFile:
+    stream = _open(path, roots)
+    if isinstance(stream, Defect):
+        return RawFile(name, 0, stream)
+    try:
+        with stream:
+            size = os.fstat(stream.fileno()).st_size
+            head = stream.read(_MAX_POINTER) if size < _MAX_POINTER else b""
+            if _POINTER.match(head):
+                stated = _POINTER_SIZE.search(head)
+                return RawFile(name, int(stated[1]) if stated else 0, _not_fetched())
+            stream.seek(0)
+            return RawFile(name, size, read_header(stream, size=size, limit=limit))
+    except OSError as error:
+        defect = Defect(DefectKind.UNREADABLE, f"cannot be read: {_reason(error)}")
+        return RawFile(name, 0, defect)
+
+
+def _not_fetched() -> Defect:
+    return Defect(DefectKind.NOT_FETCHED, "is a Git LFS pointer, the file itself is not here")
+
+
+def _bytes_read(documents: Sequence[RawDocument], files: Sequence[RawFile]) -> int:
+    return sum(_length(d.content) for d in documents) + sum(8 + _length(f.header) for f in files)
+
+
+def _length(content: bytes | Defect) -> int:
+    return 0 if isinstance(content, Defect) else len(content)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, RuntimeError):
+        return False
+
+
+def _text(name: str) -> str:
+    """The name as text that can be written anywhere; a name need not be UTF-8."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _reason(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or type(error).__name__

@@ -1,0 +1,160 @@
+"""What a source delivers: bytes, not yet understood. `assemble` turns them into a `Checkpoint`.
+
+Every source (folder, header archive, later the Hub) ends here, so that the same bytes give the
+same checkpoint wherever they come from.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quantgate.checkpoint.documents import parse_index, parse_json, parse_yaml
+from quantgate.checkpoint.header import parse_header
+from quantgate.checkpoint.model import Checkpoint, ConfigFile, Defect, Index, WeightFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+CONFIG_NAMES = frozenset(
+    {
+        "config.json",
+        "hf_quant_config.json",
+        "params.json",
+        "quant_config.json",
+        "quantization_config.json",
+        "quantize_config.json",
+        "recipe.yaml",
+    }
+)
+"""Side files that say something about the quantization."""
+
+WEIGHT_SUFFIX = ".safetensors"
+INDEX_SUFFIX = ".safetensors.index.json"
+
+MAX_CONFIG = 32_000_000
+"""Largest side file in bytes that is read; real ones stay below 1 MB."""
+
+MAX_INDEX = 100_000_000
+"""Largest index in bytes that is read; 178,000 tensors take 20 MB."""
+
+MAX_HEADERS = 256_000_000
+"""Bytes of headers that are read of one model; 178,000 tensors take 23 MB."""
+
+
+class SourceError(Exception):
+    """The source itself cannot be read. The message is one sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawDocument:
+    """A side file or index: its bytes, or why they could not be read."""
+
+    name: str
+    content: bytes | Defect
+
+
+@dataclass(frozen=True, slots=True)
+class RawFile:
+    """A weight file: its size in bytes and the JSON of its header, or why that is missing."""
+
+    name: str
+    size: int
+    header: bytes | Defect
+
+
+@dataclass(frozen=True, slots=True)
+class RawCheckpoint:
+    """All that was read of one model. The fields are those of `Checkpoint`."""
+
+    source: str
+    configs: tuple[RawDocument, ...] = ()
+    files: tuple[RawFile, ...] = ()
+    index: RawDocument | None = None
+    other_files: tuple[str, ...] = ()
+    revision: str | None = None
+    bytes_read: int = 0
+    requests: int = 0
+
+
+def assemble(raw: RawCheckpoint) -> Checkpoint:
+    """Parse what was read. Never raises for what a model contains."""
+    with _collector_paused():
+        return Checkpoint(
+            source=raw.source,
+            configs={d.name: _config(d) for d in raw.configs},
+            files=tuple(_weights(f) for f in sorted(raw.files, key=lambda f: natural_key(f.name))),
+            index=None if raw.index is None else _index(raw.index),
+            other_files=tuple(sorted(raw.other_files)),
+            revision=raw.revision,
+            bytes_read=raw.bytes_read,
+            requests=raw.requests,
+        )
+
+
+def natural_key(name: str) -> tuple[str | int, ...]:
+    """Sort key that puts `model-2` before `model-10`, as vLLM reads them.
+
+    vLLM 0.33.0, model_loader/weight_utils.py, _natural_sort_key.
+    """
+    return tuple(int(p) if i % 2 else p for i, p in enumerate(re.split(r"([0-9]+)", name)))
+
+
+def choose_index(names: Iterable[str]) -> str | None:
+    """Which of the files is the index: the one vLLM looks for, or else the only one there is.
+
+    vLLM looks for `consolidated.safetensors.index.json` beside `consolidated*.safetensors` and
+    for `model.safetensors.index.json` otherwise (0.33.0, model_loader/default_loader.py).
+    """
+    names = list(names)
+    found = [n for n in names if n.endswith(INDEX_SUFFIX)]
+    consolidated = any(n.startswith("consolidated") and n.endswith(WEIGHT_SUFFIX) for n in names)
+    wanted = ("consolidated" if consolidated else "model") + INDEX_SUFFIX
+    if wanted in found:
+        return wanted
+    return found[0] if len(found) == 1 else None
+
+
+def _config(document: RawDocument) -> ConfigFile:
+    if isinstance(document.content, Defect):
+        defect = document.content
+        return ConfigFile(document.name, None, defect.message, defect.kind)
+    parse = parse_yaml if document.name.endswith((".yaml", ".yml")) else parse_json
+    value = parse(document.content)
+    if isinstance(value, Defect):
+        return ConfigFile(document.name, None, value.message, value.kind)
+    return ConfigFile(document.name, value)
+
+
+def _index(document: RawDocument) -> Index:
+    content = document.content
+    weight_map = content if isinstance(content, Defect) else parse_index(content)
+    if isinstance(weight_map, Defect):
+        return Index(document.name, {}, weight_map.message, weight_map.kind)
+    return Index(document.name, weight_map)
+
+
+def _weights(raw: RawFile) -> WeightFile:
+    blob = raw.header
+    if isinstance(blob, Defect):
+        return WeightFile(raw.name, raw.size, None, (blob,))
+    header = parse_header(blob, file=raw.name, file_size=raw.size)
+    if isinstance(header, Defect):
+        return WeightFile(raw.name, raw.size, None, (header,))
+    return WeightFile(raw.name, raw.size, header)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    # Half a million new objects without a cycle among them: the garbage collector would look
+    # through them again and again, which takes as long as all the parsing.
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,85 @@
+"""From what the user wrote to a `Checkpoint`: which reader a source belongs to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from quantgate.checkpoint.archive import SUFFIX, read_archive
+from quantgate.checkpoint.local import read_folder
+from quantgate.checkpoint.raw import RawCheckpoint, SourceError, assemble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quantgate.checkpoint.model import Checkpoint
+
+__all__ = ["SourceError", "open_checkpoint", "read_source"]
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?", re.ASCII)
+
+
+class _Reader(NamedTuple):
+    """A kind of source. The first reader that accepts a source reads it."""
+
+    accepts: Callable[[str], bool]
+    read: Callable[[str], RawCheckpoint]
+
+
+def open_checkpoint(source: str) -> Checkpoint:
+    """Read and parse a model folder or a header archive.
+
+    Raises:
+        SourceError: There is no model to read; the message is one sentence for the user.
+    """
+    return assemble(read_source(source))
+
+
+def read_source(source: str) -> RawCheckpoint:
+    """Read a source without parsing it, as for writing an archive.
+
+    Raises:
+        SourceError: There is no model to read; the message is one sentence for the user.
+    """
+    try:
+        for reader in _READERS:
+            if reader.accepts(source):
+                return reader.read(source)
+        found = _exists(source)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SourceError(f"{source!r} cannot be read: {reason}.") from None
+    if found:
+        raise SourceError(f"{source!r} is neither a model folder nor a header archive (*{SUFFIX}).")
+    raise SourceError(f"There is no {source!r}.")
+
+
+def _exists(source: str) -> bool:
+    return source != "" and Path(source).exists()
+
+
+def _is_folder(source: str) -> bool:
+    return source != "" and Path(source).is_dir()
+
+
+def _is_archive(source: str) -> bool:
+    return source.endswith(SUFFIX) and Path(source).is_file()
+
+
+def _is_hub_id(source: str) -> bool:
+    return _HUB_ID.fullmatch(source) is not None and not _exists(source)
+
+
+def _read_hub(source: str) -> NoReturn:
+    raise SourceError(
+        f"There is no {source!r} here; if it is meant as a Hugging Face repository, "
+        "these cannot be read yet."
+    )
+
+
+_READERS = (
+    _Reader(_is_folder, read_folder),
+    _Reader(_is_archive, read_archive),
+    _Reader(_is_hub_id, _read_hub),
+)
