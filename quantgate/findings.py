@@ -125,7 +125,7 @@ def pattern_of(name: str) -> str:
 
 
 def brace(patterns: Sequence[str]) -> str:
-    """Join patterns that differ only in their last component: `a.q_proj`, `a.k_proj` → `a.{q,k}_proj`.
+    """Join patterns that differ in their last component: `a.q_proj`, `a.k_proj` → `a.{q,k}_proj`.
 
     Raises:
         ValueError: The patterns do not share a parent.
@@ -159,7 +159,7 @@ def join(
     outcome: Outcome,
     docs: str,
 ) -> list[Finding]:
-    """Join equal faults of one rule into findings, worst first, otherwise in order of appearance."""
+    """Join equal faults of one rule into findings, worst first, else in order of appearance."""
     groups: dict[object, _Group] = {}
     for fault in faults:
         place = fault.module or fault.tensor
@@ -193,9 +193,7 @@ def join(
             confidence=g.fault.confidence,
             module=g.fault.module if g.count == 1 else "",
             tensor=g.fault.tensor if g.count == 1 else "",
-            pattern=(g.fault.module or g.fault.tensor)
-            if g.count == 1
-            else brace(list(g.patterns)),
+            pattern=(g.fault.module or g.fault.tensor) if g.count == 1 else brace(list(g.patterns)),
             count=g.count,
             examples=tuple(n for n in g.names if n) if g.count > 1 else (),
             expected=g.fault.expected,

@@ -114,8 +114,7 @@ def rule(
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Every rule under `checks/`, in the order of the ids."""
-    import checks
-
+    checks = importlib.import_module("checks")
     for area in pkgutil.iter_modules(checks.__path__, "checks."):
         package = importlib.import_module(area.name)
         for module in pkgutil.iter_modules(package.__path__, f"{area.name}."):

@@ -60,8 +60,8 @@ def witness_sizes(
 def _hidden_by_position(hidden: int | None) -> dict[str, tuple[int | None, int | None]]:
     takes = ("q_proj", "k_proj", "v_proj", "qkv_proj", "gate_proj", "up_proj", "gate_up_proj")
     gives = ("o_proj", "down_proj")
-    table: dict[str, tuple[int | None, int | None]] = {name: (None, hidden) for name in takes}
-    table.update({name: (hidden, None) for name in gives})
+    table: dict[str, tuple[int | None, int | None]] = dict.fromkeys(takes, (None, hidden))
+    table.update(dict.fromkeys(gives, (hidden, None)))
     table.update({"w1": (None, hidden), "w3": (None, hidden), "w2": (hidden, None)})
     return table
 

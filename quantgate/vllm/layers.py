@@ -38,7 +38,7 @@ class Layer:
     modules: tuple[str, ...]
 
     def shard_prefix(self, shard: str) -> str:
-        """vLLM's name for one shard: every occurrence of the fused name is replaced, as in vLLM."""
+        """The name of one shard: every occurrence of the fused name is replaced, as in vLLM."""
         fused = self.prefix.rpartition(".")[2]
         return self.prefix.replace(fused, shard)
 
@@ -54,7 +54,7 @@ def is_router(module: str) -> bool:
 
 
 def build_layers(modules: Iterable[str]) -> tuple[Layer, ...]:
-    """Put the linear modules of a checkpoint together into vLLM's layers, in order of appearance."""
+    """Put a checkpoint's linear modules together into vLLM's layers, in order of appearance."""
     fused: dict[str, dict[str, str]] = {}
     experts: dict[str, list[str]] = {}
     order: dict[str, None] = {}

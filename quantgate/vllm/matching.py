@@ -193,7 +193,7 @@ def _gptq(declared: GptqDeclaration, layer: Layer, stored: Stored) -> Decision:
         return Decision(None, "lm_head is false")
     if layer.cls == "VocabParallelEmbedding":
         return Decision(None, "embeddings are never quantized")
-    if layer.cls != "RoutedExperts" and layer.cls != "ParallelLMHead":
+    if layer.cls not in {"RoutedExperts", "ParallelLMHead"}:
         quantized = _gptq_listed(declared, layer, stored)
         if isinstance(quantized, Decision):
             return quantized
@@ -208,7 +208,7 @@ def _gptq(declared: GptqDeclaration, layer: Layer, stored: Stored) -> Decision:
 
 
 def _gptq_listed(declared: GptqDeclaration, layer: Layer, stored: Stored) -> Decision | bool:
-    """is_layer_gptq_quantized: a substring list, derived from the headers if the config has none."""
+    """Ask is_layer_gptq_quantized: substrings, or a list from the headers without them."""
     if declared.modules:
         listed = declared.modules
         return _every_shard(layer, lambda name: any(entry in name for entry in listed))
@@ -242,12 +242,24 @@ def _awq(declared: AwqDeclaration, layer: Layer, stored: Stored) -> Decision:
             layer, lambda name: any(e in name for e in entries), "modules_to_not_convert"
         )
     else:
-        skipped = _agree(layer, lambda name: name in stored.dense, "modules_to_not_convert")
+        skipped = _agree(layer, lambda n: _within(n, stored.dense), "modules_to_not_convert")
     if isinstance(skipped, Decision):
         return skipped
     if skipped:
         return Decision(None, "modules_to_not_convert")
     return Decision(declared.scheme(), "bits and group_size")
+
+
+def _within(name: str, modules: frozenset[str]) -> bool:
+    """Whether the name or one of its parents is listed.
+
+    vLLM tests for any substring; module names that are one without being a parent do not occur.
+    """
+    while name:
+        if name in modules:
+            return True
+        name = name.rpartition(".")[0]
+    return False
 
 
 def _fp8(declared: Fp8Declaration, layer: Layer) -> Decision:

@@ -1,0 +1,166 @@
+"""Everything a rule may look at: the facts of one checkpoint, and what vLLM makes of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from quantgate.quantization.compare import Difference, Kind, compare
+from quantgate.quantization.observed import is_quantized
+from quantgate.quantization.reading import read_declaration
+from quantgate.quantization.sizes import witness_sizes
+from quantgate.targets import Target
+from quantgate.vllm.layers import build_layers, is_router
+from quantgate.vllm.loading import slicing_of
+from quantgate.vllm.matching import Decision, Stored, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from quantgate.checkpoint import Checkpoint
+    from quantgate.quantization.declaration import Declaration
+    from quantgate.quantization.scheme import Scheme, Sizes
+    from quantgate.vllm.layers import Layer
+
+    Leaves = Mapping[str, tuple[str, tuple[int, ...]]]
+
+_FLOATS = frozenset({"F16", "BF16", "F32"})
+_TOWERS = ("vision", "visual", "audio", "speech", "projector", "multi_modal")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One checkpoint seen with one target's eyes. Everything else is derived, once, on demand."""
+
+    checkpoint: Checkpoint
+    target: Target = Target()  # noqa: RUF009
+
+    def seen_by(self, target: Target) -> Model:
+        """The same checkpoint for another target; nothing derived so far depends on the target."""
+        if target == self.target:
+            return self
+        other = Model(self.checkpoint, target)
+        other.__dict__.update({k: v for k, v in self.__dict__.items() if k != "target"})
+        return other
+
+    @cached_property
+    def declaration(self) -> Declaration | None:
+        """The quantization block that vLLM uses, None if it takes the model for unquantized."""
+        sides = {
+            name: file.value
+            for name, file in self.checkpoint.configs.items()
+            if not file.error and name != "config.json"
+        }
+        return read_declaration(self.checkpoint.config, sides)
+
+    @cached_property
+    def modules(self) -> Mapping[str, Leaves]:
+        """Module → leaf → (dtype, shape), of the weight files that vLLM reads."""
+        modules: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {}
+        for tensor in self.checkpoint.tensors.values():
+            module, _, leaf = tensor.name.rpartition(".")
+            modules.setdefault(module, {})[leaf] = (tensor.dtype, tensor.shape)
+        return modules
+
+    @cached_property
+    def linears(self) -> tuple[str, ...]:
+        """Modules that are Linear layers: quantized in any way, or with a dense 2-D weight."""
+        return tuple(name for name, leaves in self.modules.items() if _is_linear(name, leaves))
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """The Linear modules put together into vLLM's layers."""
+        return build_layers(self.linears)
+
+    @cached_property
+    def decisions(self) -> Mapping[str, Decision]:
+        """What vLLM decides for each layer, by its prefix; empty without a declaration."""
+        declaration = self.declaration
+        if declaration is None or not declaration.modelled:
+            return {}
+        stored = self._stored
+        return {layer.prefix: decide(declaration, layer, stored) for layer in self.layers}
+
+    @cached_property
+    def _stored(self) -> Stored:
+        quantized: set[str] = set()
+        dense: set[str] = set()
+        for name, leaves in self.modules.items():
+            kinds = {dtype for dtype, _ in leaves.values()}
+            (dense if kinds <= _FLOATS else quantized).add(name)
+        return Stored(frozenset(quantized), frozenset(dense))
+
+    @cached_property
+    def sizes(self) -> Callable[[str], Sizes]:
+        """What independent witnesses know of a module's size."""
+        return witness_sizes(self.checkpoint.config, self.modules)
+
+    @cached_property
+    def schemes(self) -> Mapping[str, Scheme | None]:
+        """Checkpoint module → declared scheme, for the modules that a verdict is possible on.
+
+        Left out: layers whose shards disagree (a rule of its own speaks of them), and modules that
+        vLLM builds without quantization in most models whatever the config says, if they are
+        stored dense (routers, other towers).
+        """
+        declared: dict[str, Scheme | None] = {}
+        for layer in self.layers:
+            decision = self.decisions.get(layer.prefix)
+            if decision is None or decision.disagree == "ignore":
+                continue
+            per_shard = dict(decision.schemes)
+            for module in layer.modules:
+                leaf = module.rpartition(".")[2]
+                declared[module] = per_shard.get(leaf, decision.scheme)
+        return {
+            module: scheme
+            for module, scheme in declared.items()
+            if not (
+                scheme is not None
+                and (is_router(module) or any(t in module for t in _TOWERS))
+                and not is_quantized(self.modules[module])
+            )
+        }
+
+    @cached_property
+    def differences(self) -> Mapping[Kind, tuple[tuple[str, Difference], ...]]:
+        """Kind → (checkpoint module, difference), for every module with a declared scheme.
+
+        Modules of equal shapes and declaration are compared once: a mixture of experts has tens
+        of thousands of modules of a handful of shapes.
+        """
+        found: dict[Kind, list[tuple[str, Difference]]] = defaultdict(list)
+        seen: dict[Any, tuple[Difference, ...]] = {}
+        for module, scheme in self.schemes.items():
+            leaves = self.modules[module]
+            sizes, slicing = self.sizes(module), slicing_of(module)
+            key = (tuple(leaves.items()), scheme, sizes, slicing)
+            result = seen.get(key)
+            if result is None:
+                result = seen[key] = compare(leaves, scheme, sizes, slicing)
+            for difference in result:
+                found[difference.kind].append((module, difference))
+        return {kind: tuple(pairs) for kind, pairs in found.items()}
+
+    def differing(self, *kinds: Kind) -> Iterator[tuple[str, Difference]]:
+        """The (module, difference) pairs of these kinds."""
+        for kind in kinds:
+            yield from self.differences.get(kind, ())
+
+    @cached_property
+    def quantized_modules(self) -> tuple[str, ...]:
+        """Modules whose tensors are those of a quantized module, whatever is declared."""
+        return tuple(name for name in self.linears if is_quantized(self.modules[name]))
+
+
+def _is_linear(name: str, leaves: Leaves) -> bool:
+    if is_quantized(leaves):
+        return True
+    weight = leaves.get("weight")
+    if weight is None:
+        # Only companions are left: the weight itself is missing.
+        return "scales" in leaves
+    leaf = name.rpartition(".")[2]
+    return len(weight[1]) == 2 and "embed" not in leaf and "norm" not in leaf and "conv" not in leaf

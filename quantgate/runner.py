@@ -1,0 +1,141 @@
+"""From sources and targets to a report: open, look, apply the rules, judge."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from quantgate.checkpoint.sources import SourceError, open_checkpoint
+from quantgate.findings import Severity, Verdict
+from quantgate.model import Model
+from quantgate.report.model import ModelReport, Report, Stats
+from quantgate.report.words import consequence_of
+from quantgate.rules import all_rules
+from quantgate.targets import Target
+from quantgate.vllm.resolution import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from quantgate.checkpoint import Checkpoint
+    from quantgate.findings import Finding
+    from quantgate.rules import Rule
+
+
+def check_models(
+    sources: Sequence[str],
+    targets: Sequence[Target] = (Target(),),
+    *,
+    select: frozenset[str] = frozenset(),
+    ignore: frozenset[str] = frozenset(),
+) -> Report:
+    """Check models one after the other; one that cannot be read does not stop the others.
+
+    Args:
+        sources: Folders or header archives.
+        targets: At least one.
+        select: Ids of the only rules to apply; empty means all.
+        ignore: Ids of rules to leave out.
+    """
+    rules = [r for r in all_rules() if (not select or r.id in select) and r.id not in ignore]
+    return Report(tuple(targets), tuple(_check_source(s, targets, rules) for s in sources))
+
+
+def _check_source(source: str, targets: Sequence[Target], rules: Sequence[Rule]) -> ModelReport:
+    started = time.perf_counter()
+    try:
+        checkpoint = open_checkpoint(source)
+    except SourceError as error:
+        return ModelReport(source, None, Verdict.UNVERIFIED, str(error))
+    report = check_checkpoint(checkpoint, targets, rules)
+    seconds = round(time.perf_counter() - started, 3)
+    return replace(report, stats=replace(report.stats, seconds=seconds))
+
+
+def check_checkpoint(
+    checkpoint: Checkpoint, targets: Sequence[Target], rules: Sequence[Rule] | None = None
+) -> ModelReport:
+    """Apply rules (all, if not given) to one checkpoint."""
+    model = Model(checkpoint, targets[0])
+    findings = _findings(model, targets, all_rules() if rules is None else rules)
+    verdict = judge(findings)
+    return ModelReport(
+        checkpoint.source,
+        checkpoint.revision,
+        verdict,
+        consequence_of(verdict, findings),
+        tuple(findings),
+        declared=declared_facts(model),
+        observed=observed_facts(model),
+        resolution=resolve(model),
+        stats=Stats(
+            files=len(checkpoint.files),
+            tensors=len(checkpoint.tensors),
+            bytes_read=checkpoint.bytes_read,
+            bytes_total=checkpoint.bytes_total,
+            requests=checkpoint.requests,
+        ),
+    )
+
+
+def _findings(model: Model, targets: Sequence[Target], rules: Sequence[Rule]) -> list[Finding]:
+    findings: list[Finding] = []
+    for rule in rules:
+        if rule.methods and (
+            model.declaration is None or model.declaration.method not in rule.methods
+        ):
+            continue
+        if not rule.per_target:
+            findings += rule.run(model)
+            continue
+        merged: dict[str, tuple[Finding, list[str]]] = {}
+        for target in targets:
+            for finding in rule.run(model.seen_by(target)):
+                merged.setdefault(repr(finding), (finding, []))[1].append(str(target))
+        findings += [
+            f if len(names) == len(targets) else replace(f, targets=tuple(names))
+            for f, names in merged.values()
+        ]
+    return sorted(findings, key=lambda f: (f.severity.rank, f.rule))
+
+
+def judge(findings: Sequence[Finding]) -> Verdict:
+    """The verdict: a certain fault outranks what could not be read, which outranks warnings."""
+    if any(f.severity is Severity.ERROR and not f.unverified for f in findings):
+        return Verdict.FAIL
+    if any(f.unverified for f in findings):
+        return Verdict.UNVERIFIED
+    if any(f.severity is Severity.WARNING for f in findings):
+        return Verdict.WARN
+    return Verdict.PASS
+
+
+def declared_facts(model: Model) -> dict[str, Any]:
+    """What the config says, for people."""
+    declaration = model.declaration
+    facts: dict[str, Any] = {}
+    names = model.checkpoint.config.get("architectures")
+    if isinstance(names, list) and names and isinstance(names[0], str):
+        facts["architecture"] = names[0]
+    if declaration is None:
+        return {**facts, "method": "none"}
+    facts["method"] = declaration.method or "none"
+    facts["origin"] = declaration.origin
+    schemes = Counter(str(s) for s in model.schemes.values() if s is not None)
+    if schemes:
+        facts["schemes"] = dict(schemes.most_common(8))
+    return facts
+
+
+def observed_facts(model: Model) -> dict[str, Any]:
+    """What the headers show, for people."""
+    quantized = len(model.quantized_modules)
+    types = Counter(t.dtype for t in model.checkpoint.tensors.values())
+    return {
+        "linear modules": len(model.linears),
+        "stored quantized": quantized,
+        "stored dense": len(model.linears) - quantized,
+        "tensor types": dict(types.most_common(8)),
+    }

@@ -1,0 +1,174 @@
+"""What every name of the declaration really hits in vLLM, for the report's table.
+
+Targets, ignore entries and the standard projection names are each accounted for: as a module of
+their own (`direct`), as a whole fused module, as a slice of one, or as `skipped` because the model
+has nothing of that name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from quantgate.quantization.awq import AwqDeclaration
+from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
+from quantgate.quantization.fp8 import Fp8Declaration
+from quantgate.quantization.gptq import GptqDeclaration
+from quantgate.quantization.observed import observe
+from quantgate.report.model import ResolvedTarget
+from quantgate.vllm.layers import PACKED
+from quantgate.vllm.matching import equal_or_regex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from quantgate.model import Model
+    from quantgate.quantization.declaration import Declaration
+    from quantgate.vllm.layers import Layer
+
+STANDARD = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+MAX_ENTRIES = 400  # of one role; a list of 100,000 entries is not read by anyone
+
+
+def resolve(model: Model) -> tuple[ResolvedTarget, ...]:
+    """The resolution table of a model."""
+    names = _Names(model)
+    table: list[ResolvedTarget] = []
+    if model.declaration is not None:
+        for role, entries in declared_entries(model.declaration).items():
+            table += [names.entry(entry, role) for entry in entries[:MAX_ENTRIES]]
+    table += [names.standard(name) for name in STANDARD]
+    return tuple(table)
+
+
+def declared_entries(declaration: Declaration) -> Mapping[str, tuple[str, ...]]:
+    """The names in a declaration by role: `target` and `ignore`."""
+    match declaration:
+        case CompressedTensorsDeclaration():
+            return {"target": declaration.targets, "ignore": declaration.ignore}
+        case GptqDeclaration():
+            rules = declaration.dynamic
+            return {
+                "target": declaration.modules
+                + tuple(f"re:{r.pattern}" for r in rules if not r.skip),
+                "ignore": tuple(f"re:{r.pattern}" for r in rules if r.skip),
+            }
+        case AwqDeclaration():
+            return {"ignore": declaration.not_converted}
+        case Fp8Declaration():
+            return {"ignore": declaration.ignored}
+    return {}
+
+
+class _Names:
+    """Looks names up among a model's layers; exact ones in a dictionary, patterns one by one."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._by_prefix: dict[str, Layer] = {}
+        self._by_shard: dict[str, tuple[Layer, str]] = {}
+        self._by_leaf: dict[str, list[str]] = defaultdict(list)
+        self._substrings = isinstance(model.declaration, (AwqDeclaration, GptqDeclaration))
+        for layer in model.layers:
+            self._by_prefix[layer.prefix] = layer
+            for shard, module in layer.shards:
+                if module is not None:
+                    self._by_shard[module] = (layer, shard)
+            for module in layer.modules:
+                self._by_leaf[module.rpartition(".")[2]].append(module)
+
+    def entry(self, entry: str, role: str) -> ResolvedTarget:
+        """Where one entry of a target or ignore list leads."""
+        whole = [layer for layer in self._layers(entry) if layer.shards]
+        alone = [layer for layer in self._layers(entry) if not layer.shards]
+        slices = list(self._slices(entry))
+        count = sum(len(x.modules) for x in (*whole, *alone)) + len(slices)
+        if whole:
+            leaf = ", ".join(dict.fromkeys(x.prefix.rpartition(".")[2] for x in whole))
+            note = "also modules of its own" if alone else ""
+            return ResolvedTarget(entry, leaf, "fused-whole", modules=count, role=role, note=note)
+        if slices and not alone:
+            layer, shard = slices[0]
+            fused = ", ".join(dict.fromkeys(x.prefix.rpartition(".")[2] for x, _ in slices))
+            rows = self._rows(layer, shard) if len({s for _, s in slices}) == 1 else (0, 0)
+            return ResolvedTarget(entry, fused, "fused-slice", rows, count, role)
+        if alone or slices:
+            leaves = dict.fromkeys(x.prefix.rpartition(".")[2] for x in alone)
+            return ResolvedTarget(
+                entry, ", ".join(list(leaves)[:6]), "direct", modules=count, role=role
+            )
+        return ResolvedTarget(entry, "", "skipped", role=role, note="matches nothing in this model")
+
+    def standard(self, name: str) -> ResolvedTarget:
+        """Where a standard projection name leads, whether the model has it or not."""
+        fused = next((f for f, shards in PACKED.items() if name in shards), "")
+        modules = self._by_leaf.get(name, [])
+        if modules:
+            if not fused:
+                return ResolvedTarget(name, name, "direct", modules=len(modules), role="standard")
+            held = [self._by_shard[m] for m in modules if m in self._by_shard]
+            if not held:  # inside the fused experts
+                return ResolvedTarget(
+                    name, "experts", "fused-slice", modules=len(modules), role="standard"
+                )
+            layer, shard = held[0]
+            return ResolvedTarget(
+                name, fused, "fused-slice", self._rows(layer, shard), len(modules), "standard"
+            )
+        on_disk = self._by_leaf.get(fused, []) if fused else []
+        if on_disk:
+            return ResolvedTarget(
+                name, fused, "fused-slice", (0, 0), len(on_disk), "standard", "fused on disk"
+            )
+        return ResolvedTarget(name, "", "skipped", role="standard", note="not in this model")
+
+    def _layers(self, entry: str) -> Iterator[Layer]:
+        """Layers whose own name or class the entry names."""
+        if not entry.startswith("re:") and not self._substrings:
+            if entry in self._by_prefix:
+                yield self._by_prefix[entry]
+                return
+            for layer in self._by_prefix.values():
+                decision = self._model.decisions.get(layer.prefix)
+                if decision is not None and decision.by == f"target {entry}":
+                    yield layer
+            return
+        for prefix, layer in self._by_prefix.items():
+            if self._matches(entry, prefix):
+                yield layer
+
+    def _slices(self, entry: str) -> Iterator[tuple[Layer, str]]:
+        """Shards of fused layers that the entry names while it does not name the layer."""
+        if not entry.startswith("re:") and not self._substrings:
+            if entry in self._by_shard:
+                yield self._by_shard[entry]
+            return
+        for layer, shard in self._by_shard.values():
+            if self._matches(entry, layer.shard_prefix(shard)) and not self._matches(
+                entry, layer.prefix
+            ):
+                yield layer, shard
+
+    def _matches(self, entry: str, name: str) -> bool:
+        if entry.startswith("re:"):
+            return equal_or_regex(entry, name)
+        return entry in name if self._substrings else entry == name
+
+    def _rows(self, layer: Layer, shard: str) -> tuple[int, int]:
+        """Rows of the fused weight that one shard takes; (0, 0) if a size is unknown."""
+        start = 0
+        for name, module in layer.shards:
+            if module is None:
+                continue
+            n = observe(self._model.modules[module]).n or self._model.sizes(module).n
+            if n is None:
+                return (0, 0)
+            if name == shard:
+                return (start, start + n)
+            start += n
+        return (0, 0)
+
+
+def unresolved(table: Iterable[ResolvedTarget], role: str) -> tuple[ResolvedTarget, ...]:
+    """The entries of a role that hit nothing."""
+    return tuple(r for r in table if r.role == role and r.kind == "skipped")

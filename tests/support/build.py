@@ -1,0 +1,276 @@
+"""Small checkpoints for tests: healthy ones by method, and files of real bytes from short text.
+
+`"F16[2,64]"` stands for a tensor's type and shape. Weight files are real safetensors files whose
+data area is a hole, so that a checkpoint of any size costs nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+import struct
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+BITS = {
+    **dict.fromkeys(("F64", "I64", "U64", "C64"), 64),
+    **dict.fromkeys(("F32", "I32", "U32"), 32),
+    **dict.fromkeys(("F16", "BF16", "I16", "U16"), 16),
+    **dict.fromkeys(("I8", "U8", "BOOL", "F8_E4M3", "F8_E5M2", "F8_E8M0"), 8),
+    "F6_E2M3": 6,
+    "F4": 4,
+}
+_TENSOR = re.compile(r"(\w+)\[([\d, ]*)\]")
+
+Tensors = dict[str, str]
+
+
+def parse_tensor(text: str) -> tuple[str, tuple[int, ...]]:
+    """`F16[2,64]` → ("F16", (2, 64))."""
+    match = _TENSOR.fullmatch(text)
+    assert match, f"not a tensor: {text!r}"
+    return match[1], tuple(int(n) for n in match[2].split(",") if n.strip())
+
+
+def header_bytes(tensors: Mapping[str, str], metadata: Mapping[str, str] | None = None) -> bytes:
+    """Length prefix and JSON header of a safetensors file with these tensors."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
+    offset = 0
+    for name, text in tensors.items():
+        dtype, shape = parse_tensor(text)
+        size = BITS[dtype] * math.prod(shape) // 8
+        header[name] = {
+            "dtype": dtype,
+            "shape": list(shape),
+            "data_offsets": [offset, offset + size],
+        }
+        offset += size
+    blob = json.dumps(header).encode()
+    blob += b" " * (-len(blob) % 8)
+    return struct.pack("<Q", len(blob)) + blob
+
+
+def data_size(tensors: Mapping[str, str]) -> int:
+    """Bytes of the data area."""
+    parsed = (parse_tensor(t) for t in tensors.values())
+    return sum(BITS[dtype] * math.prod(shape) // 8 for dtype, shape in parsed)
+
+
+def write_weights(path: Path, tensors: Mapping[str, str], *, cut: int = 0) -> None:
+    """Write a weight file; `cut` bytes are missing at its end (negative: surplus)."""
+    head = header_bytes(tensors)
+    with path.open("wb") as file:
+        file.write(head)
+        file.truncate(len(head) + data_size(tensors) - cut)
+
+
+def write_checkpoint(
+    folder: Path,
+    config: Mapping[str, Any] | None,
+    files: Mapping[str, Mapping[str, str]],
+    sides: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a model folder: config.json, side files (JSON values or raw text), weight files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if config is not None:
+        (folder / "config.json").write_text(json.dumps(config))
+    for name, value in (sides or {}).items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        (folder / name).write_text(text)
+    for name, tensors in files.items():
+        write_weights(folder / name, tensors)
+    return folder
+
+
+LLAMA: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "vocab_size": 512,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+}
+LINEARS = {
+    "self_attn.q_proj": (256, 256),
+    "self_attn.k_proj": (128, 256),
+    "self_attn.v_proj": (128, 256),
+    "self_attn.o_proj": (256, 256),
+    "mlp.gate_proj": (512, 256),
+    "mlp.up_proj": (512, 256),
+    "mlp.down_proj": (256, 512),
+}
+
+
+def _int(bits: int, strategy: str, group_size: int | None = None, **more: Any) -> dict[str, Any]:
+    return {
+        "num_bits": bits,
+        "type": "int",
+        "strategy": strategy,
+        "group_size": group_size,
+        "symmetric": True,
+        "dynamic": False,
+        **more,
+    }
+
+
+def _float(bits: int, strategy: str, *, dynamic: bool = False, **more: Any) -> dict[str, Any]:
+    return {
+        "num_bits": bits,
+        "type": "float",
+        "strategy": strategy,
+        "symmetric": True,
+        "dynamic": dynamic,
+        **more,
+    }
+
+
+def _ct(layout: str, weights: dict[str, Any], inputs: dict[str, Any] | None = None) -> Any:
+    group = {"targets": ["Linear"], "weights": weights, "input_activations": inputs}
+    return {
+        "quant_method": "compressed-tensors",
+        "format": layout,
+        "quantization_status": "compressed",
+        "config_groups": {"group_0": group},
+        "ignore": ["lm_head"],
+    }
+
+
+_NVFP4 = _float(4, "tensor_group", group_size=16)
+DECLARATIONS: dict[str, Any] = {
+    "gptq": {
+        "quant_method": "gptq",
+        "bits": 4,
+        "group_size": 128,
+        "desc_act": False,
+        "sym": True,
+        "checkpoint_format": "gptq",
+    },
+    "gptq-8bit": {
+        "quant_method": "gptq",
+        "bits": 8,
+        "group_size": 128,
+        "desc_act": False,
+        "sym": True,
+    },
+    "awq": {
+        "quant_method": "awq",
+        "bits": 4,
+        "group_size": 128,
+        "zero_point": True,
+        "version": "gemm",
+    },
+    "pack": _ct("pack-quantized", _int(4, "group", 128)),
+    "pack-asym": _ct("pack-quantized", _int(4, "group", 128, symmetric=False)),
+    "pack-channel": _ct("pack-quantized", _int(8, "channel")),
+    "int8": _ct("int-quantized", _int(8, "channel"), _int(8, "token", dynamic=True)),
+    "fp8-dynamic": _ct("float-quantized", _float(8, "channel"), _float(8, "token", dynamic=True)),
+    "fp8-static": _ct("float-quantized", _float(8, "tensor"), _float(8, "tensor")),
+    "fp8-block-ct": _ct(
+        "float-quantized",
+        _float(8, "block", block_structure=[128, 128]),
+        _float(8, "group", dynamic=True, group_size=128),
+    ),
+    "nvfp4": _ct(
+        "nvfp4-pack-quantized",
+        _NVFP4,
+        _float(4, "tensor_group", dynamic=False, group_size=16) | {"dynamic": "local"},
+    ),
+    "nvfp4a16": _ct("nvfp4-pack-quantized", _NVFP4),
+    "mxfp4": _ct("mxfp4-pack-quantized", _float(4, "group", group_size=32)),
+    "fp8": {"quant_method": "fp8", "activation_scheme": "static"},
+    "fp8-block": {
+        "quant_method": "fp8",
+        "activation_scheme": "dynamic",
+        "weight_block_size": [128, 128],
+    },
+    "none": None,
+}
+
+
+def linear_tensors(method: str, n: int, k: int) -> Tensors:
+    """Leaf → tensor of one healthy Linear [N, K], as written by the tools (vLLM 0.33.0 facts)."""
+    match method:
+        case "gptq" | "gptq-8bit":
+            per = 8 if method == "gptq" else 4
+            g = k // 128
+            return {
+                "qweight": f"I32[{k // per},{n}]",
+                "qzeros": f"I32[{g},{n // per}]",
+                "scales": f"F16[{g},{n}]",
+                "g_idx": f"I32[{k}]",
+            }
+        case "awq":
+            g = k // 128
+            return {
+                "qweight": f"I32[{k},{n // 8}]",
+                "qzeros": f"I32[{g},{n // 8}]",
+                "scales": f"F16[{g},{n}]",
+            }
+        case "pack" | "pack-asym" | "pack-channel":
+            per, g = (4, 1) if method == "pack-channel" else (8, k // 128)
+            tensors = {
+                "weight_packed": f"I32[{n},{k // per}]",
+                "weight_scale": f"BF16[{n},{g}]",
+                "weight_shape": "I64[2]",
+            }
+            if method == "pack-asym":
+                tensors["weight_zero_point"] = f"I32[{n // per},{g}]"
+            return tensors
+        case "int8":
+            return {"weight": f"I8[{n},{k}]", "weight_scale": f"BF16[{n},1]"}
+        case "fp8-dynamic":
+            return {"weight": f"F8_E4M3[{n},{k}]", "weight_scale": f"BF16[{n},1]"}
+        case "fp8-static" | "fp8":
+            return {
+                "weight": f"F8_E4M3[{n},{k}]",
+                "weight_scale": "F32[]",
+                "input_scale": "F32[]",
+            }
+        case "fp8-block-ct" | "fp8-block":
+            scale = "weight_scale" if method == "fp8-block-ct" else "weight_scale_inv"
+            blocks = f"F32[{-(-n // 128)},{-(-k // 128)}]"
+            return {"weight": f"F8_E4M3[{n},{k}]", scale: blocks}
+        case "nvfp4" | "nvfp4a16":
+            tensors = {
+                "weight_packed": f"U8[{n},{k // 2}]",
+                "weight_scale": f"F8_E4M3[{n},{k // 16}]",
+                "weight_global_scale": "F32[1]",
+            }
+            if method == "nvfp4":
+                tensors["input_global_scale"] = "F32[1]"
+            return tensors
+        case "mxfp4":
+            return {"weight_packed": f"U8[{n},{k // 2}]", "weight_scale": f"U8[{n},{k // 32}]"}
+        case "none":
+            return {"weight": f"BF16[{n},{k}]"}
+    raise ValueError(method)
+
+
+def healthy(method: str) -> tuple[dict[str, Any], Tensors]:
+    """(config.json, tensors) of a two-layer Llama that vLLM loads, quantized by `method`."""
+    config = copy.deepcopy(LLAMA)
+    if DECLARATIONS[method] is not None:
+        config["quantization_config"] = copy.deepcopy(DECLARATIONS[method])
+    tensors: Tensors = {
+        "model.embed_tokens.weight": "BF16[512,256]",
+        "model.norm.weight": "BF16[256]",
+        "lm_head.weight": "BF16[512,256]",
+    }
+    for layer in range(2):
+        prefix = f"model.layers.{layer}"
+        tensors[f"{prefix}.input_layernorm.weight"] = "BF16[256]"
+        tensors[f"{prefix}.post_attention_layernorm.weight"] = "BF16[256]"
+        for name, (n, k) in LINEARS.items():
+            for leaf, text in linear_tensors(method, n, k).items():
+                tensors[f"{prefix}.{name}.{leaf}"] = text
+    return config, tensors

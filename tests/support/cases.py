@@ -1,0 +1,125 @@
+"""Rule cases: YAML files that describe a small checkpoint and what a rule must say about it.
+
+    rule: QG401
+    fail_bits_eight_declared:
+      model: gptq               # start from a healthy model of tests/support/build.py, or leave out
+      config: {quantization_config: {bits: 8}}    # merged into config.json; null removes a key
+      remove: ["*.down_proj.scales"]              # globs of tensor names
+      set: {"model.layers.0.mlp.up_proj.scales": "F16[4,512]"}
+      files: {model.safetensors: {name: F16[2]}}  # instead of model/set/remove: files and tensors
+      split: 2                   # spread the tensors over this many files with an index
+      index: {name: file}        # weight_map of an index to write, null removes an entry
+      sides: {quantize_config.json: {…}}
+      raw: {config.json: "not json"}              # exact text of files, written last
+      cut: {model.safetensors: 8}                 # bytes missing at a file's end
+      target: vllm=0.33.0,gpu=sm90,tp=1
+      findings: [{pattern: …, count: 2, severity: error, outcome: fails, message: "part of it"}]
+    pass_fixed: {model: gptq}    # the same, repaired: nothing at all above info, from any rule
+    near_…: {…}                  # looks like the fault, is none: this rule is silent
+    real_…: {source: "https://…", …, findings: […]}   # names and shapes of a public report
+
+A case whose name starts with `fail` or `real` must yield exactly the listed findings of the rule.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.build import healthy, write_checkpoint, write_weights
+
+FOLDER = Path(__file__).parent.parent / "rules"
+KINDS = ("fail", "pass", "near", "real")
+_KEYS = frozenset(
+    "model config remove set files split index sides raw cut target findings source".split()
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of a rule's YAML file."""
+
+    rule: str
+    name: str
+    spec: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """`fail`, `pass`, `near` or `real`."""
+        return self.name.partition("_")[0]
+
+    def __str__(self) -> str:
+        return f"{self.rule}-{self.name}"
+
+
+def load_cases(path: Path) -> list[Case]:
+    """The cases of one file."""
+    document = yaml.safe_load(path.read_text())
+    rule = document.pop("rule")
+    assert path.stem == rule, f"{path.name} is about {rule}"
+    cases = [Case(rule, name, spec or {}) for name, spec in document.items()]
+    for case in cases:
+        assert case.kind in KINDS, f"{case}: a name starts with one of {KINDS}"
+        assert set(case.spec) <= _KEYS, f"{case}: unknown keys {set(case.spec) - _KEYS}"
+    return cases
+
+
+def all_cases() -> list[Case]:
+    """Every case of every rule."""
+    return [case for path in sorted(FOLDER.glob("QG*.yaml")) for case in load_cases(path)]
+
+
+def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """`change` merged into `base`, objects deeply; null removes a key (RFC 7396)."""
+    for key, value in change.items():
+        if value is None:
+            base.pop(key, None)
+        elif isinstance(value, dict) and isinstance(base.get(key), dict):
+            merge(base[key], value)
+        else:
+            base[key] = value
+    return base
+
+
+def write_case(case: Case, folder: Path) -> Path:
+    """Write the checkpoint of a case."""
+    spec = case.spec
+    config: dict[str, Any] = {}
+    tensors: dict[str, str] = {}
+    if "model" in spec:
+        config, tensors = healthy(spec["model"])
+    merge(config, spec.get("config", {}))
+    for pattern in spec.get("remove", ()):
+        gone = fnmatch.filter(tensors, pattern)
+        assert gone, f"{case}: {pattern} removes nothing"
+        for name in gone:
+            del tensors[name]
+    tensors.update(spec.get("set", {}))
+    files = spec.get("files") or ({"model.safetensors": tensors} if tensors else {})
+    index: dict[str, str] = {}
+    if "split" in spec:
+        count, names = spec["split"], list(tensors)
+        parts = [f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
+        step = -(-len(names) // count)
+        index = {name: parts[i // step] for i, name in enumerate(names)}
+        files = {p: {n: tensors[n] for n in names if index[n] == p} for p in parts}
+    if "index" in spec:
+        merge(index, spec["index"])
+    write_checkpoint(folder, config or None, files, spec.get("sides"))
+    if index:
+        (folder / "model.safetensors.index.json").write_text(
+            json.dumps({"metadata": {"total_size": 0}, "weight_map": index})
+        )
+    for name, cut in spec.get("cut", {}).items():
+        write_weights(folder / name, files[name], cut=cut)
+    for name, text in spec.get("raw", {}).items():
+        if text is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder
