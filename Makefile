@@ -1,0 +1,67 @@
+# Everything runs in .venv. A machine needs Python >= 3.11, pip and make.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+# Lock files are made for all platforms and Python versions at once, with hashes and no index.
+COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 \
+	--generate-hashes --custom-compile-command 'make lock'
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types unit e2e bench docs golden lock clean
+
+help:  ## Show this list
+	@sed -n 's/^\([a-z0-9-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "make %-8s%s\n", $$1, $$2}'
+
+setup: $(READY)  ## Make .venv with the locked dependencies and quantgate itself
+
+$(READY): requirements-dev.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+demo: $(READY)  ## Check a good and a broken model and show the reports
+	@echo '--- a good model ---'
+	@$(BIN)/quantgate check examples/good
+	@echo '--- a broken model ---'
+	@$(BIN)/quantgate check examples/broken; code=$$?; \
+	if [ $$code = 1 ]; then \
+		echo; echo 'The check of the broken model ended with exit code 1, as it should: a merge is blocked.'; \
+	else \
+		echo "The check of the broken model ended with exit code $$code instead of 1." >&2; exit 1; \
+	fi
+
+test: lint types unit  ## Lint, types and all tests that need nothing but Python
+
+lint: $(READY)  ## Style
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(READY)  ## Types
+	$(BIN)/mypy
+
+unit: $(READY)  ## Tests without Docker
+	$(BIN)/pytest -m 'not e2e'
+
+e2e: $(READY)  ## Build the image and run the action in workflows; needs Docker, or root on Debian
+	$(BIN)/python -m pip install --quiet --require-hashes -r tests/e2e/requirements.lock
+	tests/e2e/run.sh
+
+bench: $(READY)  ## Measure, and write the numbers to benchmarks/
+	$(BIN)/python -m benchmarks
+
+docs: $(READY)  ## Generate docs/rules from the rules
+	$(BIN)/python -m tools.docs
+
+golden: $(READY)  ## Accept the reports of today as the expected ones
+	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/unit/test_report_golden.py
+
+lock: $(READY)  ## Renew the lock files; UPGRADE=--upgrade for newer releases
+	$(BIN)/python -m pip install --quiet uv
+	$(COMPILE) $(UPGRADE) pyproject.toml -o requirements.lock
+	$(COMPILE) $(UPGRADE) pyproject.toml requirements-dev.in --extra dev -c requirements.lock \
+		-o requirements-dev.lock
+	$(COMPILE) $(UPGRADE) tests/e2e/requirements.in -o tests/e2e/requirements.lock
+
+clean:  ## Remove what make made
+	rm -rf .venv build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,168 @@
+"""The action as GitHub runs it: what it prints and leaves behind, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import entrypoint
+from quantgate.findings import Severity
+from quantgate.github.job import Job
+from quantgate.github.publish import publish
+from quantgate.report.text import to_text
+from tests.support import report_samples
+from tests.support.build import healthy, write_checkpoint
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    """A step in an empty checkout, started without arguments."""
+    workspace = tmp_path / "checkout"
+    workspace.mkdir()
+    environ = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_WORKSPACE": str(workspace),
+        "RUNNER_TEMP": str(tmp_path / "temp"),
+        "GITHUB_OUTPUT": str(tmp_path / "outputs"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+    }
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    for name in ("RUNNER_DEBUG", "RUNNER_WORKSPACE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "argv", ["entrypoint.py"])
+    monkeypatch.chdir(tmp_path)
+    return Job.from_environment(environ)
+
+
+def outputs(job: Job) -> dict[str, str]:
+    """What the step handed on, every value in one line."""
+    assert job.outputs
+    lines = job.outputs.read_text().splitlines()
+    return {
+        head.partition("<<")[0]: value for head, value in zip(lines[::3], lines[1::3], strict=True)
+    }
+
+
+def put_model(folder: Path) -> None:
+    """A small model that vLLM loads."""
+    config, tensors = healthy("gptq")
+    write_checkpoint(folder, config, {"model.safetensors": tensors})
+
+
+def ended() -> int:
+    """Run the action; its exit code."""
+    with pytest.raises(SystemExit) as caught:
+        entrypoint.main()
+    return caught.value.code
+
+
+def test_a_good_checkout_passes(job: Job, capsys: pytest.CaptureFixture[str]):
+    """Without any input the model is found, checked, and the job goes on."""
+    put_model(job.workspace / "models/a")
+    assert ended() == 0
+    assert outputs(job) == {
+        "verdict": "pass",
+        "errors": "0",
+        "warnings": "0",
+        "models-checked": "1",
+        "report-path": f"{job.temp}/quantgate/report.md",
+        "json-path": f"{job.temp}/quantgate/report.json",
+    }
+    assert "PASS models/a" in capsys.readouterr().out
+
+
+def test_a_model_that_is_not_there_stops_the_gate(job: Job, monkeypatch: pytest.MonkeyPatch):
+    """Named, but unreadable: no pass and no finding."""
+    monkeypatch.setenv("INPUT_MODELS", "models/missing")
+    assert ended() == 3
+    assert outputs(job)["verdict"] == "unverified"
+
+
+def test_an_empty_checkout_stops_the_gate(job: Job, capsys: pytest.CaptureFixture[str]):
+    """Nothing was found, so nothing was verified."""
+    assert ended() == 3
+    assert outputs(job) == {"verdict": "error"}
+    assert capsys.readouterr().out.startswith("::error title=quantgate::no model found:")
+
+
+def test_bad_inputs_are_told_one_by_one(
+    job: Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Each gets its own annotation, the path of the report included."""
+    monkeypatch.setenv("INPUT_FAIL-ON", "maybe")
+    monkeypatch.setenv("INPUT_TARGETS", "gpu=?")
+    assert ended() == 2
+    assert outputs(job) == {"verdict": "error"}
+    assert capsys.readouterr().out.count("::error title=quantgate::input ") == 2
+
+
+def test_a_report_path_out_of_the_checkout_is_a_bad_input(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+):
+    """It is refused before anything is read."""
+    monkeypatch.setenv("INPUT_REPORT-PATH", "../elsewhere")
+    assert ended() == 2
+    assert outputs(job) == {"verdict": "error"}
+
+
+@pytest.mark.parametrize("debug", ["0", "1"])
+def test_a_crash_is_one_sentence(
+    job: Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], debug: str
+):
+    """Exit code 4, the kind of error, and the traceback only with debug logging."""
+    put_model(job.workspace / "m")
+
+    def crash(*_: object, **__: object) -> None:
+        raise LookupError("a\n::error::b")
+
+    monkeypatch.setattr(entrypoint, "check_models", crash)
+    monkeypatch.setenv("RUNNER_DEBUG", debug)
+    assert ended() == 4
+    assert outputs(job) == {"verdict": "error"}
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[-1] == (
+        "::error title=quantgate::quantgate failed, please report it: LookupError: a%0A::error::b"
+    )
+    assert ("Traceback" in printed) == (debug == "1")
+    assert printed.startswith("::stop-commands::") == (debug == "1")
+
+
+def test_the_report_is_left_in_every_place(job: Job, capsys: pytest.CaptureFixture[str]):
+    """Log, annotations, summary, files and outputs all come from one report."""
+    report = report_samples.several_findings()
+    folder = job.temp / "quantgate"
+    publish(report, job, folder)
+    printed = capsys.readouterr().out
+    assert to_text(report) in printed
+    assert "\n::error title=" in printed
+    assert job.summary
+    assert job.summary.read_text() == (folder / "report.md").read_text()
+    assert json.loads((folder / "report.json").read_text())["models"][0]["verdict"] == "fail"
+    assert outputs(job)["errors"] == str(report.count(Severity.ERROR))
+
+
+def test_an_old_report_is_replaced_and_a_link_is_not_written_through(job: Job, tmp_path: Path):
+    """A pull request cannot choose where the report goes."""
+    target = tmp_path / "precious"
+    target.write_text("kept")
+    folder = job.workspace / "out"
+    folder.mkdir()
+    (folder / "report.md").symlink_to(target)
+    (folder / "report.json").write_text("old")
+    publish(report_samples.passing(), job, folder)
+    assert target.read_text() == "kept"
+    assert not (folder / "report.md").is_symlink()
+    assert json.loads((folder / "report.json").read_text())["models"]
+
+
+def test_what_cannot_be_written_is_a_warning(job: Job, capsys: pytest.CaptureFixture[str]):
+    """The rest is published nevertheless, and nothing raises."""
+    job.temp.write_text("a file where the folder should be")
+    publish(report_samples.passing(), job, job.temp / "quantgate")
+    printed = capsys.readouterr().out
+    assert "::warning title=quantgate::could not write the report files:" in printed
+    assert outputs(job)["verdict"] == "pass"
