@@ -1,7 +1,7 @@
 """Side files: JSON as transformers reads it, YAML without its traps, the index.
 
-The value, or a `Defect` that says why there is none; nothing raises. A value is plain data, at
-most `MAX_DEPTH` deep, and all its text can be written as UTF-8.
+The value, or a `Defect` that says why there is none; nothing raises. A value consists of what
+JSON has, is at most `MAX_DEPTH` deep, and can be printed: its text is UTF-8, its numbers short.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 MAX_DEPTH: Final = 100
 """Levels of nesting; real configs have fewer than ten. Code that walks a config may recurse."""
+
+MAX_BITS: Final = 1024
+"""Bits of an integer, as many as a float can hold; Python refuses to print very long ones."""
 
 MAX_YAML: Final = 256_000
 """Bytes of a YAML file that are parsed: PyYAML takes about a second for so many."""
@@ -40,12 +43,12 @@ def parse_json(content: bytes) -> Any | Defect:
 
 
 def parse_yaml(content: bytes) -> Any | Defect:
-    """A YAML file of one document, in the types of YAML itself."""
+    """A YAML file of one document. A date is text."""
     if len(content) > MAX_YAML:
         message = f"has {len(content)} bytes, the limit is {MAX_YAML}"
         return Defect(DefectKind.TOO_LARGE, message)
     try:
-        value = yaml.load(content.decode("utf-8"), Loader=_NoAliases)  # noqa: S506 a SafeLoader
+        value = yaml.load(content.decode("utf-8"), Loader=_Loader)  # noqa: S506 a SafeLoader
     except UnicodeDecodeError as error:
         return _malformed(f"is not UTF-8 at byte {error.start}")
     except (
@@ -77,7 +80,7 @@ def parse_index(content: bytes) -> Mapping[str, str] | Defect:
     return weight_map
 
 
-class _NoAliases(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):
     """Refuses aliases: ten lines of them unfold to gigabytes, or to a list that holds itself."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -85,13 +88,19 @@ class _NoAliases(yaml.SafeLoader):
             raise yaml.YAMLError("it has an alias (*), which is not supported")
         return super().compose_node(parent, index)
 
+    def timestamp_as_text(self, node: yaml.ScalarNode) -> str:
+        return str(self.construct_scalar(node))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.timestamp_as_text)
+
 
 def _malformed(message: str) -> Defect:
     return Defect(DefectKind.MALFORMED, message)
 
 
 def _plain(value: Any) -> Any | Defect:
-    """The value itself if it is shallow enough and all its text can be written as UTF-8."""
+    """The value itself if it is what the module promises."""
     todo = [(value, 1)]
     while todo:
         item, depth = todo.pop()
@@ -104,4 +113,9 @@ def _plain(value: Any) -> Any | Defect:
             todo.extend((inner, depth + 1) for inner in item)
             if isinstance(item, dict):
                 todo.extend((inner, depth + 1) for inner in item.values())
+        elif isinstance(item, int):
+            if item.bit_length() > MAX_BITS:
+                return _malformed("has a number out of range")
+        elif item is not None and not isinstance(item, float):
+            return _malformed(f"has a value of the type {type(item).__name__}")
     return value

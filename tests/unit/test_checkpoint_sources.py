@@ -78,7 +78,7 @@ def test_a_folder(tmp_path):
         tmp_path / "m",
         config__json={"model_type": "llama"},
         hf_quant_config__json={"quantization": {}},
-        recipe__yaml="a: [1, b]",
+        recipe__yaml="a: [1, b]\nmade: 2026-11-30\n2: yes",
         README__md="# no",
         x__gguf=b"GGUF",
         **{f"model-{i}__safetensors": weights(f"t{i}") for i in (10, 9, 1)},
@@ -94,7 +94,11 @@ def test_a_folder(tmp_path):
     assert found.revision is None
     assert found.config == {"model_type": "llama"}
     assert found.configs.keys() == {"config.json", "hf_quant_config.json", "recipe.yaml"}
-    assert found.configs["recipe.yaml"].value == {"a": [1, "b"]}
+    assert found.configs["recipe.yaml"].value == {
+        "a": [1, "b"],
+        "made": "2026-11-30",
+        2: True,
+    }
     assert [f.name for f in found.files] == [f"model-{i}.safetensors" for i in (1, 9, 10)]
     assert found.index is not None
     assert found.index.error == ""
@@ -208,6 +212,7 @@ def test_index_names_are_never_opened(tmp_path, monkeypatch):
         (b"[" * 101 + b"]" * 101, "nested"),
         (b'{"a":' * 500 + b"1" + b"}" * 500, "nested"),
         (b"1" * 5000, "not JSON"),
+        (b"1" * 310, "out of range"),
         (b'{"a": "\\ud800"}', "surrogate"),
         (b'{"\\udc00": 1}', "surrogate"),
     ],
@@ -254,15 +259,17 @@ def test_a_large_config_is_not_read(tmp_path, monkeypatch):
         "a: &x [1]\nb: *x\n",
         "a: &x [*x]\n",
         "!!python/object/apply:os.system ['true']",
-        "!!timestamp no",
         "!!int ''",
         "!!bool maybe",
-        "a: 2001-99-99",
+        "!!timestamp [1]",
         "? [a]\n: 1",
         "- [" * 5000,
         "a: 1\n---\nb: 2\n",
         "a: \x07",
         'a: "\\ud800"',
+        "a: " + ":".join(["1"] * 10_000),
+        "a: !!binary aGk=",
+        "!!set {a, b}",
         "[" * 150 + "]" * 150,
         "a: " + "x" * 256_000,
     ],
