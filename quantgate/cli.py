@@ -1,0 +1,219 @@
+"""The command line: `quantgate check`, `explain`, `rules`, `pack`.
+
+Everything heavy is imported by the command that needs it, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quantgate import __version__
+
+if TYPE_CHECKING:
+    from quantgate.report.model import Report
+    from quantgate.rules import Rule
+    from quantgate.targets import Target
+
+STDOUT = "-"
+
+
+class TargetType(click.ParamType[Any]):
+    """`vllm=0.33.0,gpu=sm90,tp=1`."""
+
+    name = "target"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Target:
+        """Parse, or say what is allowed."""
+        from quantgate.targets import Target
+
+        if isinstance(value, Target):
+            return value
+        try:
+            return Target.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class RuleType(click.ParamType[Any]):
+    """A rule by id or name."""
+
+    name = "rule"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Rule:
+        """Look it up, or say how to list them."""
+        from quantgate.rules import Rule, find_rule
+
+        if isinstance(value, Rule):
+            return value
+        found = find_rule(value)
+        if found is None:
+            self.fail(f"no rule {value!r}; `quantgate rules` lists them", param, ctx)
+        return found
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="quantgate")
+def app() -> None:
+    """The merge gate for quantized models.
+
+    Reads configs and safetensors headers, no weights, and says whether vLLM will load a model,
+    load it silently wrong, or load it right.
+    """
+
+
+@app.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--json", "json_file", metavar="FILE", help="Write the JSON report; - is stdout.")
+@click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown; - is stdout.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "never"]),
+    default="error",
+    show_default=True,
+    help="The least severity that makes the exit code 1.",
+)
+@click.option(
+    "--target",
+    "targets",
+    type=TargetType(),
+    multiple=True,
+    metavar="vllm=0.33.0,gpu=sm90,tp=1",
+    help="What to predict for; may be repeated, every part may be left out.",
+)
+@click.option("--select", type=RuleType(), multiple=True, help="Apply only this rule; repeatable.")
+@click.option("--ignore", type=RuleType(), multiple=True, help="Leave this rule out; repeatable.")
+def check(
+    *,
+    sources: tuple[str, ...],
+    json_file: str | None,
+    markdown_file: str | None,
+    fail_on: str,
+    targets: tuple[Target, ...],
+    select: tuple[Rule, ...],
+    ignore: tuple[Rule, ...],
+) -> int:
+    """Check models: folders or header archives.
+
+    Exit code: 0 pass, 1 findings at or above --fail-on, 2 wrong usage, 3 something could not be
+    read, 4 internal error.
+    """
+    from quantgate.exit_code import exit_code
+    from quantgate.runner import check_models
+    from quantgate.settings import FAIL_ON
+    from quantgate.targets import Target
+
+    if json_file == STDOUT and markdown_file == STDOUT:
+        raise click.UsageError("--json - and --markdown - cannot share standard output")
+    report = check_models(
+        sources,
+        targets or (Target(),),
+        select=frozenset(r.id for r in select),
+        ignore=frozenset(r.id for r in ignore),
+    )
+    _show(report, json_file, markdown_file)
+    return exit_code(report, FAIL_ON[fail_on])
+
+
+def _show(report: Report, json_file: str | None, markdown_file: str | None) -> None:
+    if json_file:
+        from quantgate.report.as_json import to_json_text
+
+        _write(json_file, to_json_text(report))
+    if markdown_file:
+        from quantgate.report.markdown import to_markdown
+
+        _write(markdown_file, to_markdown(report, budget=1 << 20))
+    if STDOUT not in {json_file, markdown_file}:
+        from quantgate.report.text import to_text, wants_colour
+
+        colour = wants_colour(os.environ, is_terminal=sys.stdout.isatty())
+        click.echo(to_text(report, colour=colour), nl=False, color=colour)
+
+
+def _write(path: str, text: str) -> None:
+    if path == STDOUT:
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+@app.command()
+@click.argument("rule", type=RuleType(), metavar="RULE")
+def explain(rule: Rule) -> None:
+    """Show the page of a rule: what it checks, why it matters, how to fix it."""
+    click.echo(f"{rule.id} {rule.name} ({rule.severity}, since {rule.since})\n\n{rule.page}")
+
+
+@app.command()
+def rules() -> None:
+    """List every rule."""
+    from quantgate.rules import all_rules
+
+    for rule in all_rules():
+        click.echo(f"{rule.id}  {rule.severity:<7}  {rule.name:<32}  {rule.summary}")
+
+
+@app.command()
+@click.argument("source")
+@click.option("-o", "--output", required=True, metavar="FILE.json.gz", help="The file to write.")
+def pack(source: str, output: str) -> int:
+    """Write a header archive: configs and headers of SOURCE in one small file, no weights.
+
+    The archive can be checked wherever a model can, and shared where the model cannot.
+    """
+    from quantgate.checkpoint.archive import write_archive
+    from quantgate.checkpoint.raw import SourceError
+    from quantgate.checkpoint.sources import read_source
+    from quantgate.exit_code import ExitCode
+
+    if not output.endswith(".json.gz"):
+        raise click.UsageError("a header archive is called something.json.gz")
+    try:
+        raw = read_source(source)
+    except SourceError as error:
+        click.echo(f"quantgate: {error}", err=True)
+        return ExitCode.UNVERIFIED
+    try:
+        write_archive(raw, output)
+    except OSError as error:
+        raise click.UsageError(f"cannot write {output}: {error.strerror}") from None
+    click.echo(f"{output}: {Path(output).stat().st_size:,} bytes")
+    return ExitCode.PASS
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; the exit code is returned, never raised."""
+    from quantgate.exit_code import ExitCode
+
+    try:
+        code = app.main(arguments, prog_name="quantgate", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # The reader of our output is gone (`quantgate rules | head`); that is no failure.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.PASS
+    except Exception as error:  # a gate that crashes must say so and not pass
+        click.echo(
+            f"quantgate: internal error, please report it: {type(error).__name__}: {error}",
+            err=True,
+        )
+        return ExitCode.INTERNAL
+    return code if isinstance(code, int) else ExitCode.PASS
+
+
+if __name__ == "__main__":
+    sys.exit(main())
