@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MAX_EXAMPLES = 3
+MAX_PARENTS = 4
 
 
 class Severity(StrEnum):
@@ -125,21 +126,27 @@ def pattern_of(name: str) -> str:
 
 
 def brace(patterns: Sequence[str]) -> str:
-    """Join patterns that differ in their last component: `a.q_proj`, `a.k_proj` → `a.{q,k}_proj`.
+    """Join patterns of one fault into one text, as a shell would expand it.
 
-    Raises:
-        ValueError: The patterns do not share a parent.
+    `a.q_proj`, `a.k_proj`, `b.o_proj` → `a.{q,k}_proj, b.o_proj`. After `MAX_PARENTS` parents the
+    rest is only counted.
     """
-    if len(patterns) == 1:
-        return patterns[0]
-    parents = {p.rpartition(".")[0] for p in patterns}
-    if len(parents) != 1:
-        raise ValueError(f"patterns have different parents: {sorted(parents)}")
-    parent = parents.pop()
-    leaves = [p.rpartition(".")[2] for p in patterns]
+    parents: dict[str, list[str]] = {}
+    for pattern in patterns:
+        parent, _, leaf = pattern.rpartition(".")
+        parents.setdefault(parent, []).append(leaf)
+    shown = [_brace_leaves(parent, leaves) for parent, leaves in parents.items()]
+    rest = len(shown) - MAX_PARENTS
+    return ", ".join(shown[:MAX_PARENTS]) + (f", and {rest} more" if rest > 0 else "")
+
+
+def _brace_leaves(parent: str, leaves: Sequence[str]) -> str:
+    head = f"{parent}." if parent else ""
+    if len(leaves) == 1:
+        return head + leaves[0]
     suffix = "_proj" if all(leaf.endswith("_proj") for leaf in leaves) else ""
     inner = ",".join(leaf.removesuffix(suffix) for leaf in leaves)
-    return f"{parent}.{{{inner}}}{suffix}" if parent else f"{{{inner}}}{suffix}"
+    return f"{head}{{{inner}}}{suffix}"
 
 
 @dataclass(slots=True)
@@ -166,7 +173,7 @@ def join(
         pattern = pattern_of(place)
         suffix = fault.tensor.removeprefix(fault.module) if fault.module else ""
         key = (
-            pattern.rpartition(".")[0] if fault.module else pattern,
+            "" if fault.module else pattern,
             suffix,
             fault.message,
             fault.expected,
