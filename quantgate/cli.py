@@ -169,6 +169,8 @@ def pack(source: str, output: str) -> int:
 
     The archive can be checked wherever a model can, and shared where the model cannot.
     """
+    from dataclasses import replace
+
     from quantgate.checkpoint.archive import write_archive
     from quantgate.checkpoint.raw import SourceError
     from quantgate.checkpoint.sources import read_source
@@ -181,6 +183,9 @@ def pack(source: str, output: str) -> int:
     except SourceError as error:
         click.echo(f"quantgate: {error}", err=True)
         return ExitCode.UNVERIFIED
+    if Path(source).exists():
+        # An archive is made to be shared: where a model lies on this machine stays here.
+        raw = replace(raw, source=Path(source).resolve().name)
     try:
         write_archive(raw, output)
     except OSError as error:

@@ -1,5 +1,6 @@
 """The command line as a user drives it."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -114,6 +115,17 @@ def test_pack_and_check_again(
         findings.append(json.loads(capsys.readouterr().out)["models"][0]["findings"])
 
     assert findings[0] == findings[1]
+
+
+def test_pack_keeps_paths_private(models: Path, tmp_path: Path) -> None:
+    """An archive holds the folder's name, not where it lies."""
+    archive = tmp_path / "x.json.gz"
+    main(["pack", str(models / "good"), "-o", str(archive)])
+
+    text = gzip.decompress(archive.read_bytes()).decode()
+
+    assert '"source":"good"' in text
+    assert str(tmp_path) not in text
 
 
 def test_pack_unreadable(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
