@@ -1,22 +1,29 @@
-"""Write docs/rules: one page per rule from its docstring, and an index.
+"""Write what is generated in the documentation, so that none of it is typed.
 
-`python -m tools.docs` writes, `--check` only says whether the pages are fresh.
+docs/rules has a page per rule from its docstring and an index; README.md and
+docs/example-report.md show the real report on examples/broken. `python -m tools.docs` writes,
+`--check` only says whether all of it is fresh.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quantgate.report.markdown import to_markdown
+from quantgate.report.text import to_text
 from quantgate.rules import all_rules
+from quantgate.runner import check_models
 
 if TYPE_CHECKING:
     from quantgate.rules import Rule
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "rules"
+BEGIN, END = "<!-- report: begin -->", "<!-- report: end -->"
 AREAS = {
     "1": "Container: the safetensors files themselves",
     "2": "Files: index, weight files, side files",
@@ -62,24 +69,48 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def main() -> int:
-    """Write the pages, or compare them."""
+def example() -> tuple[str, str]:
+    """(text, Markdown) of the report on examples/broken, as the command writes it."""
+    report = check_models(["examples/broken"])
+    return to_text(report), to_markdown(report)
+
+
+def readme(current: str, report: str) -> str:
+    """README.md with the report between its two marks."""
+    head, begin, rest = current.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    return f"{head}{begin}\n```text\n{report.rstrip()}\n```\n{end}{tail}"
+
+
+def pages() -> dict[Path, str]:
+    """Every generated file and what it must hold."""
     rules = all_rules()
-    wanted = {FOLDER / f"{r.id}.md": page(r) for r in rules}
-    wanted[FOLDER / "README.md"] = index(rules)
-    found = {p: p.read_text() for p in FOLDER.glob("*.md")}
+    text, markdown = example()
+    readme_file = ROOT / "README.md"
+    return {
+        **{FOLDER / f"{r.id}.md": page(r) for r in rules},
+        FOLDER / "README.md": index(rules),
+        ROOT / "docs" / "example-report.md": markdown,
+        readme_file: readme(readme_file.read_text(), text),
+    }
+
+
+def main() -> int:
+    """Write the files, or compare them."""
+    os.chdir(ROOT)
+    wanted = pages()
+    extra = set(FOLDER.glob("*.md")) - wanted.keys()
+    stale = [p for p, text in wanted.items() if not p.exists() or p.read_text() != text]
     if "--check" in sys.argv[1:]:
-        stale = sorted(
-            p.name for p in wanted.keys() | found.keys() if wanted.get(p) != found.get(p)
-        )
-        if stale:
-            print(f"stale, run `make docs`: {', '.join(stale)}", file=sys.stderr)
-        return bool(stale)
+        names = sorted(str(p.relative_to(ROOT)) for p in (*stale, *extra))
+        if names:
+            print(f"stale, run `make docs`: {', '.join(names)}", file=sys.stderr)
+        return bool(names)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for path in found.keys() - wanted.keys():
+    for path in extra:
         path.unlink()
-    for path, text in wanted.items():
-        path.write_text(text)
+    for path in stale:
+        path.write_text(wanted[path])
     return 0
 
 
