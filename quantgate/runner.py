@@ -49,7 +49,16 @@ def _check_source(source: str, targets: Sequence[Target], rules: Sequence[Rule])
         checkpoint = open_checkpoint(source)
     except SourceError as error:
         return ModelReport(source, None, Verdict.UNVERIFIED, str(error))
-    report = check_checkpoint(checkpoint, targets, rules)
+    try:
+        report = check_checkpoint(checkpoint, targets, rules)
+    except Exception as error:  # our fault, but the other models must still get their verdict
+        return ModelReport(
+            source,
+            checkpoint.revision,
+            Verdict.UNVERIFIED,
+            "quantgate itself failed on this model, please report it: "
+            f"{type(error).__name__}: {error}",
+        )
     seconds = round(time.perf_counter() - started, 3)
     return replace(report, stats=replace(report.stats, seconds=seconds))
 

@@ -104,7 +104,7 @@ def _from_config(
 ) -> Callable[[str, bool, bool], Sizes | None]:
     names = config.get("architectures")
     first = names[0] if isinstance(names, list) and names else None
-    if first not in PLAIN:
+    if not isinstance(first, str) or first not in PLAIN:
         return lambda _leaf, _routed, _shared: None
 
     def number(*keys: str) -> int | None:

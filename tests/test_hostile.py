@@ -1,0 +1,124 @@
+"""A bad model never raises: wrong types anywhere in its config, tensors of any name and shape."""
+
+import copy
+import json
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quantgate.checkpoint.raw import RawCheckpoint, RawDocument, RawFile, assemble
+from quantgate.report.as_json import to_json_text
+from quantgate.report.markdown import to_markdown
+from quantgate.report.model import ModelReport, Report
+from quantgate.report.text import to_text
+from quantgate.runner import check_checkpoint
+from quantgate.targets import Target
+from tests.support.build import DECLARATIONS, data_size, header_bytes, healthy
+
+HOSTILE: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 1 << 70, -(1 << 70), 1e308, "", "x", "re:(", "re:.*", "4", [], {}),
+    *(
+        [None],
+        [[]],
+        [1, "a"],
+        {"a": None},
+        {"": {}},
+        ["re:(((a+)+)+"],
+        "q_proj",
+        "\u202e`|\n::error::",
+    ),
+)
+TARGETS = (Target(), Target("0.32.0", "sm75", 8), Target(gpu="cpu"))
+METHODS = [m for m in DECLARATIONS if DECLARATIONS[m] is not None]
+
+
+def report_on(config: Any, tensors: dict[str, str], sides: dict[str, Any] | None = None) -> Report:
+    """Check in-memory files and render every form of the report."""
+    head = header_bytes(tensors)
+    documents = {"config.json": config, **(sides or {})}
+    raw = RawCheckpoint(
+        source="hostile",
+        configs=tuple(RawDocument(n, json.dumps(v).encode()) for n, v in documents.items()),
+        files=(RawFile("model.safetensors", len(head) + data_size(tensors), head[8:]),),
+    )
+    checked: ModelReport = check_checkpoint(assemble(raw), TARGETS)
+    report = Report(TARGETS, (checked,))
+    assert to_text(report)
+    assert to_json_text(report)
+    assert to_markdown(report)
+    return report
+
+
+def paths(value: Any, prefix: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a JSON value."""
+    found = [prefix]
+    if isinstance(value, dict):
+        for key in value:
+            found += paths(value[key], (*prefix, key))
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            found += paths(item, (*prefix, i))
+    return found
+
+
+def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """A copy with another value at one place."""
+    if not path:
+        return new
+    changed = copy.deepcopy(value)
+    node = changed
+    for step in path[:-1]:
+        node = node[step]
+    node[path[-1]] = new
+    return changed
+
+
+@given(st.sampled_from(METHODS), st.data())
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_config_value_may_be_anything(method: str, data: st.DataObject) -> None:
+    """Two places of a healthy config hold hostile values."""
+    config, tensors = healthy(method)
+    for _ in range(2):
+        if isinstance(config, (dict, list)):
+            config = put(
+                config,
+                data.draw(st.sampled_from(paths(config))),
+                data.draw(st.sampled_from(HOSTILE)),
+            )
+
+    report_on(config, tensors)
+
+
+@given(st.sampled_from(METHODS), st.data())
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_tensor_may_be_anything(method: str, data: st.DataObject) -> None:
+    """Some tensors have another type, rank or size, or are gone, or have odd names."""
+    config, tensors = healthy(method)
+    names = list(tensors)
+    for _ in range(4):
+        name = data.draw(st.sampled_from(names))
+        dtype = data.draw(
+            st.sampled_from(["F32", "I32", "U8", "I8", "F8_E4M3", "F4", "BOOL", "I64"])
+        )
+        shape = data.draw(st.lists(st.sampled_from([0, 1, 2, 8, 3, 256, 1000]), max_size=4))
+        odd = data.draw(
+            st.sampled_from([name, f"{name}.x", name.replace(".", "..", 1), "", ".", "weight"])
+        )
+        if data.draw(st.booleans()):
+            tensors.pop(name, None)
+        if dtype == "F4":
+            shape = [*shape, 2]
+        tensors[odd] = f"{dtype}[{','.join(map(str, shape))}]"
+
+    report_on(config, tensors)
+
+
+@given(st.sampled_from(METHODS), st.sampled_from(HOSTILE), st.sampled_from(HOSTILE))
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_side_files_may_be_anything(method: str, side: Any, other: Any) -> None:
+    """Side files of any content."""
+    config, tensors = healthy(method)
+    config.pop("quantization_config")
+
+    report_on(config, tensors, {"hf_quant_config.json": side, "quantize_config.json": other})
