@@ -45,7 +45,7 @@ unit: $(READY)  ## Tests without Docker
 
 e2e: $(READY)  ## Build the image and run the action in workflows; needs Docker, or root on Debian
 	$(BIN)/python -m pip install --quiet --require-hashes -r tests/e2e/requirements.lock
-	tests/e2e/run.sh
+	$(BIN)/pytest -m e2e -v tests/e2e
 
 bench: $(READY)  ## Measure, and write the numbers to benchmarks/
 	$(BIN)/python -m benchmarks

@@ -80,6 +80,8 @@ up() {
 down() {
   local pid
   pid=$(cat "$state/dockerd.pid" 2>/dev/null) || return 0
+  # The file may be left over from an engine that ended otherwise.
+  [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ] || return 0
   kill "$pid"
   for _ in $(seq 40); do
     kill -0 "$pid" 2>/dev/null || return 0

@@ -1,0 +1,161 @@
+"""An engine, the image built from the files as they are now, and workflows run by `act`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+IMAGE = "quantgate-e2e"
+# What act calls the image that it builds for the action, of which it never cleans up.
+ACT_IMAGES = "act-*-dockeraction"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test of this folder is an end-to-end test."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker("e2e")
+
+
+def run(
+    *command: str | Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stderr: int = subprocess.STDOUT,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; the output holds both streams unless `stderr` says otherwise."""
+    return subprocess.run(
+        [*map(str, command)],
+        cwd=cwd,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[dict[str, str]]:
+    """The environment in which `docker` answers; skips where no engine can be had."""
+    script = HERE / "engine.sh"
+    up = run(script, "up", stderr=subprocess.PIPE)
+    if up.returncode == 3:
+        pytest.skip(up.stderr.strip().splitlines()[-1])
+    assert up.returncode == 0, up.stderr
+    settings = dict(word.split("=", 1) for word in up.stdout.split()[1:])
+    yield os.environ | settings
+    if settings:
+        run(script, "down")
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what git knows or would add: the repository as an action is fetched."""
+    copy = tmp_path_factory.mktemp("source")
+    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+@pytest.fixture(scope="session")
+def image(engine: dict[str, str], source: Path) -> Iterator[str]:
+    """The image's name; removed, with what act built from it, when all is done."""
+    built = run("docker", "build", "--network", "host", "-t", IMAGE, source, env=engine)
+    assert built.returncode == 0, built.stdout
+    yield IMAGE
+    listed = run(
+        "docker", "images", "-q", "--filter", f"reference={ACT_IMAGES}", env=engine
+    ).stdout.split()
+    run("docker", "rmi", "-f", IMAGE, *listed, env=engine)
+
+
+@dataclass(frozen=True)
+class Container:
+    """The image with a folder mounted as the checkout, started as GitHub starts it."""
+
+    image: str
+    checkout: Path
+    env: dict[str, str]
+
+    def __call__(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        settings = [word for k, v in variables.items() for word in ("-e", f"{k}={v}")]
+        mount = ["-v", f"{self.checkout}:/github/workspace", "--workdir", "/github/workspace"]
+        return run(
+            *("docker", "run", "--rm", "--network", "none", *mount, *settings, self.image),
+            *arguments,
+            env=self.env,
+        )
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with the two example models."""
+    folder = tmp_path_factory.mktemp("repository")
+    for name in ("good", "broken"):
+        shutil.copytree(ROOT / "examples" / name, folder / "models" / name)
+    for command in (
+        ("init", "-q"),
+        ("add", "."),
+        ("-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-q", "-m", "Models"),
+    ):
+        done = run("git", *command, cwd=folder)
+        assert done.returncode == 0, done.stdout
+    return folder
+
+
+@pytest.fixture
+def container(image: str, checkout: Path, engine: dict[str, str]) -> Container:
+    """The image over the checkout."""
+    return Container(image, checkout, engine)
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A finished run of act: its exit code and what the job printed, without act's prefix."""
+
+    code: int
+    log: str
+
+    def line(self, start: str) -> str:
+        """The rest of the one line that starts so."""
+        found = [x.removeprefix(start) for x in self.log.splitlines() if x.startswith(start)]
+        assert len(found) == 1, self.log
+        return found[0].strip()
+
+
+@pytest.fixture
+def workflow(image: str, checkout: Path, source: Path, engine: dict[str, str]):
+    """Run one job of a workflow file as GitHub would for a pull request."""
+    act = shutil.which("act", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if not act:
+        pytest.skip("act is not installed: pip install -r tests/e2e/requirements.lock")
+
+    def start(file: Path, job: str) -> Workflow:
+        done = run(
+            *(act, "pull_request", "-W", file, "-j", job, "-C", checkout),
+            *("-P", "ubuntu-latest=python:3.13-slim", "--pull=false", "--action-offline-mode"),
+            *("--local-repository", f"quantgate/quantgate@v0={source}", "--no-cache-server"),
+            *("--container-daemon-socket", "-", "--rm"),
+            env=engine,
+        )
+        return Workflow(done.returncode, re.sub(r"(?m)^\[.*?\] +(\| )?", "", done.stdout))
+
+    return start
