@@ -1,0 +1,1 @@
+"""Programs for those who work on quantgate; none of it is installed."""
