@@ -1,7 +1,8 @@
 """Write what is generated in the documentation, so that none of it is typed.
 
 docs/rules has a page per rule from its docstring and an index; README.md and
-docs/example-report.md show the real report on examples/broken. `python -m tools.docs` writes,
+docs/example-report.md show the real report on examples/broken, and README.md the workflow of
+examples/workflow.yml. `python -m tools.docs` writes,
 `--check` only says whether all of it is fresh.
 """
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "rules"
-BEGIN, END = "<!-- report: begin -->", "<!-- report: end -->"
 AREAS = {
     "1": "Container: the safetensors files themselves",
     "2": "Files: index, weight files, side files",
@@ -75,11 +75,11 @@ def example() -> tuple[str, str]:
     return to_text(report), to_markdown(report)
 
 
-def readme(current: str, report: str) -> str:
-    """README.md with the report between its two marks."""
-    head, begin, rest = current.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    return f"{head}{begin}\n```text\n{report.rstrip()}\n```\n{end}{tail}"
+def between(text: str, mark: str, language: str, block: str) -> str:
+    """The text with a fenced block between its two marks."""
+    head, begin, rest = text.partition(f"<!-- {mark}: begin -->")
+    _, end, tail = rest.partition(f"<!-- {mark}: end -->")
+    return f"{head}{begin}\n```{language}\n{block.rstrip()}\n```\n{end}{tail}"
 
 
 def pages() -> dict[Path, str]:
@@ -87,11 +87,14 @@ def pages() -> dict[Path, str]:
     rules = all_rules()
     text, markdown = example()
     readme_file = ROOT / "README.md"
+    workflow = (ROOT / "examples" / "workflow.yml").read_text()
     return {
         **{FOLDER / f"{r.id}.md": page(r) for r in rules},
         FOLDER / "README.md": index(rules),
         ROOT / "docs" / "example-report.md": markdown,
-        readme_file: readme(readme_file.read_text(), text),
+        readme_file: between(
+            between(readme_file.read_text(), "report", "text", text), "workflow", "yaml", workflow
+        ),
     }
 
 
