@@ -15,6 +15,7 @@ from quantgate.targets import Target
 from quantgate.vllm.layers import build_layers, is_router
 from quantgate.vllm.loading import slicing_of
 from quantgate.vllm.matching import Decision, Stored, decide
+from quantgate.vllm.resolution import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from quantgate.checkpoint import Checkpoint
     from quantgate.quantization.declaration import Declaration
     from quantgate.quantization.scheme import Scheme, Sizes
+    from quantgate.report.model import ResolvedTarget
     from quantgate.vllm.layers import Layer
 
     Leaves = Mapping[str, tuple[str, tuple[int, ...]]]
@@ -84,6 +86,19 @@ class Model:
         return {layer.prefix: decide(declaration, layer, stored) for layer in self.layers}
 
     @cached_property
+    def reaches_nothing(self) -> bool:
+        """Quantized modules are stored, and the declaration makes every layer dense."""
+        decisions = self.decisions.values()
+        return bool(decisions and self.quantized_modules) and not any(
+            d.scheme is not None or d.unreadable or d.disagree for d in decisions
+        )
+
+    @cached_property
+    def resolution(self) -> tuple[ResolvedTarget, ...]:
+        """Where every name of the declaration leads."""
+        return resolve(self)
+
+    @cached_property
     def _stored(self) -> Stored:
         quantized: set[str] = set()
         dense: set[str] = set()
@@ -101,14 +116,17 @@ class Model:
     def schemes(self) -> Mapping[str, Scheme | None]:
         """Checkpoint module → declared scheme, for the modules that a verdict is possible on.
 
-        Left out: layers whose shards disagree (a rule of its own speaks of them), and modules that
-        vLLM builds without quantization in most models whatever the config says, if they are
-        stored dense (routers, other towers).
+        Left out: layers whose shards disagree, schemes that could not be read and declarations
+        that reach no layer (rules of their own speak of them), and modules that vLLM builds
+        without quantization in most models whatever the config says, if they are stored dense
+        (routers, other towers).
         """
         declared: dict[str, Scheme | None] = {}
+        if self.reaches_nothing:
+            return declared
         for layer in self.layers:
             decision = self.decisions.get(layer.prefix)
-            if decision is None or decision.disagree == "ignore":
+            if decision is None or decision.disagree == "ignore" or decision.unreadable:
                 continue
             per_shard = dict(decision.schemes)
             for module in layer.modules:

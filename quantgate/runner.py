@@ -14,7 +14,6 @@ from quantgate.report.model import ModelReport, Report, Stats
 from quantgate.report.words import consequence_of
 from quantgate.rules import all_rules
 from quantgate.targets import Target
-from quantgate.vllm.resolution import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +77,7 @@ def check_checkpoint(
         tuple(findings),
         declared=declared_facts(model),
         observed=observed_facts(model),
-        resolution=resolve(model),
+        resolution=model.resolution,
         stats=Stats(
             files=len(checkpoint.files),
             tensors=len(checkpoint.tensors),

@@ -37,6 +37,8 @@ class Decision:
         named: Shards that the list names, where they disagree.
         unnamed: The other shards, where they disagree.
         schemes: Shard name → scheme, where the shards have different schemes.
+        unreadable: The declaration gives the layer a scheme, but one that vLLM refuses or that
+            lacks a value; `scheme` is None then, and the layer is not dense.
     """
 
     scheme: Scheme | None
@@ -45,6 +47,12 @@ class Decision:
     named: tuple[str, ...] = ()
     unnamed: tuple[str, ...] = ()
     schemes: tuple[tuple[str, Scheme | None], ...] = ()
+    unreadable: bool = False
+
+
+def _given(scheme: Scheme | None, by: str) -> Decision:
+    """The decision of an entry that gives a scheme; None is one that could not be read."""
+    return Decision(scheme, by, unreadable=scheme is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +139,7 @@ def _compressed_tensors(declared: CompressedTensorsDeclaration, layer: Layer) ->
     targets = declared.targets
     direct = _first(targets, layer.prefix)
     if direct is not None:
-        return Decision(declared.group_of_target(direct).scheme, f"target {direct}")
+        return _given(declared.group_of_target(direct).scheme, f"target {direct}")
     shards = _shards(layer)
     hits = [_first(targets, layer.shard_prefix(s)) for s in shards]
     if shards and all(h is not None for h in hits):
@@ -142,18 +150,35 @@ def _compressed_tensors(declared: CompressedTensorsDeclaration, layer: Layer) ->
         )
         if len({scheme for _, scheme in schemes}) > 1:
             # The first shard's target is returned; the others' schemes are never compared.
-            return Decision(schemes[0][1], f"target {hits[0]}", "scheme", schemes=schemes)
-        return Decision(schemes[0][1], f"target {hits[0]}")
+            return Decision(
+                schemes[0][1],
+                f"target {hits[0]}",
+                "scheme",
+                schemes=schemes,
+                unreadable=any(scheme is None for _, scheme in schemes),
+            )
+        return _given(schemes[0][1], f"target {hits[0]}")
     by_class = _by_class(targets, layer.cls)
     if by_class is not None and any(hits) and not all(hits):
         named = tuple(s for s, h in zip(shards, hits, strict=True) if h is not None)
         other = tuple(s for s in shards if s not in named)
         scheme = declared.group_of_target(by_class).scheme
-        specific = next(h for h in hits if h is not None)
-        if declared.group_of_target(specific).scheme != scheme:
-            return Decision(scheme, f"target {by_class}", "scheme", named, other)
+        schemes = tuple(
+            (s, scheme if h is None else declared.group_of_target(h).scheme)
+            for s, h in zip(shards, hits, strict=True)
+        )
+        if len({given for _, given in schemes}) > 1:
+            return Decision(
+                scheme,
+                f"target {by_class}",
+                "scheme",
+                named,
+                other,
+                schemes,
+                unreadable=any(given is None for _, given in schemes),
+            )
     if by_class is not None:
-        return Decision(declared.group_of_target(by_class).scheme, f"target {by_class}")
+        return _given(declared.group_of_target(by_class).scheme, f"target {by_class}")
     return Decision(None, "no target")
 
 
@@ -173,6 +198,7 @@ def _compressed_tensors_experts(declared: CompressedTensorsDeclaration, layer: L
     """Only expert 0 is looked up, by the names of its projections."""
     leaves = dict.fromkeys(m.rpartition(".")[2] for m in layer.modules)
     found: dict[str, Scheme | None] = {}
+    unreadable = False
     for leaf in leaves:
         name = f"{layer.prefix}.0.{leaf}"
         if _first(declared.ignore, name) is not None:
@@ -180,12 +206,14 @@ def _compressed_tensors_experts(declared: CompressedTensorsDeclaration, layer: L
             continue
         target = _first(declared.targets, name) or _by_class(declared.targets, layer.cls)
         found[leaf] = declared.group_of_target(target).scheme if target else None
+        unreadable |= target is not None and found[leaf] is None
     schemes = tuple(found.items())
     distinct = {s for _, s in schemes}
     if len(distinct) > 1:
-        return Decision(schemes[0][1], "expert 0", "scheme", schemes=schemes)
+        return Decision(schemes[0][1], "expert 0", "scheme", schemes=schemes, unreadable=unreadable)
     scheme = next(iter(distinct), None)
-    return Decision(scheme, "ignore or no target" if scheme is None else "target")
+    by = "ignore or no target" if scheme is None and not unreadable else "target"
+    return Decision(scheme, by, unreadable=unreadable)
 
 
 def _gptq(declared: GptqDeclaration, layer: Layer, stored: Stored) -> Decision:
@@ -203,8 +231,8 @@ def _gptq(declared: GptqDeclaration, layer: Layer, stored: Stored) -> Decision:
         if regex_matches(rule.pattern, layer.prefix):
             if rule.skip:
                 return Decision(None, f"dynamic -:{rule.pattern}")
-            return Decision(declared.scheme(rule.overrides), f"dynamic {rule.pattern}")
-    return Decision(declared.scheme(), "bits and group_size")
+            return _given(declared.scheme(rule.overrides), f"dynamic {rule.pattern}")
+    return _given(declared.scheme(), "bits and group_size")
 
 
 def _gptq_listed(declared: GptqDeclaration, layer: Layer, stored: Stored) -> Decision | bool:
@@ -235,7 +263,7 @@ def _awq(declared: AwqDeclaration, layer: Layer, stored: Stored) -> Decision:
     if layer.cls == "ParallelLMHead":
         if not declared.lm_head:
             return Decision(None, "lm_head is false")
-        return Decision(declared.scheme(), "lm_head is true")
+        return _given(declared.scheme(), "lm_head is true")
     if declared.not_converted:
         entries = declared.not_converted
         skipped = _agree(
@@ -247,7 +275,7 @@ def _awq(declared: AwqDeclaration, layer: Layer, stored: Stored) -> Decision:
         return skipped
     if skipped:
         return Decision(None, "modules_to_not_convert")
-    return Decision(declared.scheme(), "bits and group_size")
+    return _given(declared.scheme(), "bits and group_size")
 
 
 def _within(name: str, modules: frozenset[str]) -> bool:
