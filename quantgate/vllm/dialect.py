@@ -1,0 +1,232 @@
+"""How one vLLM release matches names against lists. Pure functions, one variant per change.
+
+The code of the matching functions has changed a few times; each difference is a field of
+`Dialect`, with the release that brought it. Read from the sources of 0.10.2, 0.11.2, 0.13.0,
+0.16.0, 0.19.1, 0.23.0, 0.27.1, 0.30.0, 0.32.0 and 0.33.0:
+layers/quantization/compressed_tensors/utils.py, utils/quant_utils.py is_layer_skipped,
+utils/gptq_utils.py, utils/config_utils.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    Packed = Mapping[str, Sequence[str]]
+
+# One match may take this many seconds; a pattern that needs more is hostile or broken.
+REGEX_SECONDS = 0.2
+Mode = Literal["exact", "substring", "suffix"]
+
+
+class PatternError(ValueError):
+    """A pattern of the declaration does not compile, or does not end in time."""
+
+    def __init__(self, pattern: str, reason: str) -> None:
+        super().__init__(f"{pattern}: {reason}")
+        self.pattern = pattern
+        self.reason = reason
+
+
+class Entries:
+    """A list of names and `re:` patterns, looked up by name without walking the whole list.
+
+    Entries keep their order: where several match, the first one counts.
+    """
+
+    def __init__(self, entries: Iterable[str]) -> None:
+        self.all = tuple(entries)
+        self._exact: dict[str, int] = {}
+        self._patterns: list[tuple[int, str]] = []
+        for i, entry in enumerate(self.all):
+            if entry.startswith("re:"):
+                self._patterns.append((i, entry[3:]))
+            else:
+                self._exact.setdefault(entry, i)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._exact
+
+    def first(self, name: str) -> str | None:
+        """The first entry that equals the name or whose pattern matches from its start."""
+        exact = self._exact.get(name)
+        for i, pattern in self._patterns:
+            if exact is not None and exact < i:
+                break
+            if regex_matches(pattern, name):
+                return self.all[i]
+        return None if exact is None else self.all[exact]
+
+    def matches(self, name: str) -> bool:
+        """Whether any entry matches; every pattern is tried, so that a bad one is noticed."""
+        hits = [regex_matches(pattern, name) for _, pattern in self._patterns]
+        return name in self._exact or any(hits)
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Some shards of a fused layer are listed and some are not; vLLM raises ValueError."""
+
+    named: tuple[str, ...]
+    unnamed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What distinguishes a release.
+
+    Attributes:
+        ignore_fused_pattern: An ignore pattern that matches the fused name decides (0.30); before,
+            only the literal fused name did.
+        class_after_shards: The class name is tried after the shards (0.27); before, a "Linear"
+            target hid every target for a single projection.
+        unmatched_is_dense: A layer without target stays dense (0.23); before, ValueError "Unable
+            to find matching target".
+        skip_fused_name: The fused name in a skip list decides (0.27).
+        experts_by_part: A skip entry below the experts skips them all (0.11).
+        gptq_lists: GPTQ honours modules_in_block_to_quantize (0.11).
+        gptq_empty_is_all: An empty GPTQ list means every layer (0.32); before, none.
+    """
+
+    ignore_fused_pattern: bool
+    class_after_shards: bool
+    unmatched_is_dense: bool
+    skip_fused_name: bool
+    experts_by_part: bool
+    gptq_lists: bool
+    gptq_empty_is_all: bool
+
+    @classmethod
+    def of(cls, version: tuple[int, ...]) -> Dialect:
+        """The dialect of a release, such as (0, 33, 0)."""
+        return cls(
+            ignore_fused_pattern=version >= (0, 30),
+            class_after_shards=version >= (0, 27),
+            unmatched_is_dense=version >= (0, 23),
+            skip_fused_name=version >= (0, 27),
+            experts_by_part=version >= (0, 11),
+            gptq_lists=version >= (0, 11),
+            gptq_empty_is_all=version >= (0, 32),
+        )
+
+    def ignored(self, name: str, entries: Entries, packed: Packed) -> bool | Disagreement:
+        """compressed-tensors should_ignore_layer."""
+        shards = packed.get(leaf(name))
+        if self.ignore_fused_pattern:
+            if entries.matches(name):
+                return True
+            # Every shard is looked at, also after one that decides (0.30).
+            return False if shards is None else _unanimous(name, shards, entries.matches)
+        if shards is None or name in entries:
+            return entries.first(name) is not None
+        return _unanimous(name, shards, lambda n: entries.first(n) is not None)
+
+    def target(self, name: str, cls: str, entries: Entries, packed: Packed) -> str | None:
+        """compressed-tensors find_matched_target: the entry that decides, None if none does."""
+        direct = entries.first(name)
+        if direct is not None:
+            return direct
+        if not self.class_after_shards:
+            by_class = class_match(entries.all, cls)
+            if by_class is not None:
+                return by_class
+        hits = [entries.first(s) for s in self.target_shards(name, packed)]
+        if hits and all(hits):
+            return hits[0]
+        return class_match(entries.all, cls) if self.class_after_shards else None
+
+    @staticmethod
+    def target_shards(name: str, packed: Packed) -> tuple[str, ...]:
+        """The names that a fused layer is expanded to; the first key that ends the name counts."""
+        fused = next((key for key in packed if name.endswith(key)), None)
+        if fused is None:
+            return ()
+        return tuple(name.replace(fused, shard) for shard in packed[fused])
+
+    def skipped(
+        self, name: str, entries: Sequence[str], packed: Packed, mode: Mode = "exact"
+    ) -> bool | Disagreement:
+        """is_layer_skipped, the shared engine of awq, fp8, fbgemm_fp8 and modelopt."""
+
+        def listed(candidate: str) -> bool:
+            if mode == "substring":
+                return any(e in candidate for e in entries)
+            if mode == "suffix":
+                return any(candidate == e or candidate.endswith(f".{e}") for e in entries)
+            return candidate in entries
+
+        shards = packed.get(leaf(name))
+        if shards is not None:
+            if self.skip_fused_name and listed(name):
+                return True
+            return _unanimous(name, shards, listed)
+        if self.experts_by_part and "experts" in name and mode == "exact":
+            return any("experts" in e and name in e for e in entries)
+        return listed(name)
+
+    def gptq_listed(self, name: str, entries: Sequence[str], packed: Packed) -> bool | Disagreement:
+        """is_layer_gptq_quantized: substrings; a fused layer is always expanded."""
+        if not self.gptq_lists or (self.gptq_empty_is_all and not entries):
+            return True
+
+        def listed(candidate: str) -> bool:
+            return any(e in candidate for e in entries)
+
+        shards = packed.get(leaf(name))
+        return listed(name) if shards is None else _unanimous(name, shards, listed)
+
+
+def leaf(name: str) -> str:
+    """The last component of a module name."""
+    return name.rpartition(".")[2]
+
+
+def shard_name(name: str, shard: str) -> str:
+    """The name of one shard; every occurrence of the fused name is replaced, as in vLLM."""
+    return name.replace(leaf(name), shard)
+
+
+def _unanimous(
+    name: str, shards: Sequence[str], listed: Callable[[str], bool]
+) -> bool | Disagreement:
+    named = tuple(s for s in shards if listed(shard_name(name, s)))
+    if named and len(named) < len(shards):
+        return Disagreement(named, tuple(s for s in shards if s not in named))
+    return bool(named)
+
+
+def class_match(entries: Iterable[str], cls: str) -> str | None:
+    """The first entry that the class name contains in any case, or whose pattern matches it."""
+    for entry in entries:
+        if entry.startswith("re:"):
+            if regex_matches(entry[3:], cls):
+                return entry
+        elif entry.lower() in cls.lower():
+            return entry
+    return None
+
+
+@lru_cache(maxsize=8192)
+def _compiled(pattern: str) -> regex.Pattern[str]:
+    try:
+        return regex.compile(pattern)
+    except (regex.error, OverflowError, RecursionError, ValueError) as error:
+        raise PatternError(pattern, f"does not compile ({error})") from None
+
+
+def regex_matches(pattern: str, name: str) -> bool:
+    """Match as vLLM does, with the same library.
+
+    Raises:
+        PatternError: The pattern does not compile or takes longer than `REGEX_SECONDS`.
+    """
+    try:
+        return _compiled(pattern).match(name, timeout=REGEX_SECONDS) is not None
+    except TimeoutError:
+        raise PatternError(pattern, f"takes more than {REGEX_SECONDS} s on one name") from None
