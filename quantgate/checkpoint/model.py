@@ -150,20 +150,30 @@ class Checkpoint:
         return found.mapping if found else {}
 
     @cached_property
+    def consolidated(self) -> tuple[WeightFile, ...]:
+        """The `consolidated*.safetensors`, beside which vLLM looks at no other weight file."""
+        return tuple(f for f in self.files if f.name.startswith("consolidated"))
+
+    @cached_property
+    def used_index(self) -> Index | None:
+        """The index if it is the one that vLLM looks for by its name; another changes nothing.
+
+        vLLM 0.33.0, model_loader/default_loader.py (_prepare_weights).
+        """
+        kind = "consolidated" if self.consolidated else "model"
+        index = self.index
+        return index if index and index.name == f"{kind}.safetensors.index.json" else None
+
+    @cached_property
     def loaded_files(self) -> tuple[WeightFile, ...]:
         """The weight files that vLLM reads: those the index names, or all without an index.
-
-        Where there are `consolidated*.safetensors`, vLLM reads only those. It looks for one
-        index, by its name; another one changes nothing.
 
         vLLM 0.33.0, model_loader/default_loader.py (_prepare_weights) and weight_utils.py
         (filter_duplicate_safetensors_files).
         """
-        consolidated = tuple(f for f in self.files if f.name.startswith("consolidated"))
-        files = consolidated or self.files
-        kind = "consolidated" if consolidated else "model"
-        index = self.index
-        if index is None or index.error or index.name != f"{kind}.safetensors.index.json":
+        files = self.consolidated or self.files
+        index = self.used_index
+        if index is None or index.error:
             return files
         named = set(index.weight_map.values())
         return tuple(f for f in files if f.name in named)

@@ -11,6 +11,7 @@
       index: {name: file}        # weight_map of an index to write, null removes an entry
       sides: {quantize_config.json: {…}}
       raw: {config.json: "not json"}              # exact text of files, written last
+      headers: {model.safetensors: ['{"w": …}', 8]}    # header JSON as text and bytes of data
       cut: {model.safetensors: 8}                 # bytes missing at a file's end
       target: vllm=0.33.0,gpu=sm90,tp=1
       findings: [{pattern: …, count: 2, severity: error, outcome: fails, message: "part of it"}]
@@ -36,7 +37,7 @@ from tests.support.build import healthy, write_checkpoint, write_weights
 FOLDER = Path(__file__).parent.parent / "rules"
 KINDS = ("fail", "pass", "near", "real")
 _KEYS = frozenset(
-    "model config remove set files split index sides raw cut target findings source".split()
+    "model config remove set files split index sides raw headers cut target findings source".split()
 )
 
 
@@ -115,6 +116,9 @@ def write_case(case: Case, folder: Path) -> Path:
         (folder / "model.safetensors.index.json").write_text(
             json.dumps({"metadata": {"total_size": 0}, "weight_map": index})
         )
+    for name, (text, size) in spec.get("headers", {}).items():
+        blob = text.encode()
+        (folder / name).write_bytes(len(blob).to_bytes(8, "little") + blob + bytes(size))
     for name, cut in spec.get("cut", {}).items():
         write_weights(folder / name, files[name], cut=cut)
     for name, text in spec.get("raw", {}).items():
