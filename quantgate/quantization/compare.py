@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Outcome
-from quantgate.quantization.expected import Expected, Role, expected_tensors, groups
+from quantgate.quantization.expected import FLOATS, Expected, Role, expected_tensors, groups
 from quantgate.quantization.observed import WORD_BITS, is_quantized, observe, stored_layout
 from quantgate.quantization.scheme import Layout, Sizes, Strategy
 from quantgate.vllm.loading import shape_outcome
@@ -99,9 +99,12 @@ def compare(
     weight = expected_tensors(scheme, None, None)[0]
     if stored is None and weight.leaf not in leaves:
         return tuple(_tensor_differences(leaves, scheme, Sizes(), slicing))
-    if stored is not None and _family(stored) is not _family(scheme.layout):
-        found = "packed int32 qweight" if stored is Layout.GPTQ else str(stored)
-        return (Difference(Kind.LAYOUT, str(scheme.layout), found, Outcome.FAILS),)
+    if (
+        stored is not None
+        and _family(stored) is not _family(scheme.layout)
+        and not _packed_bytes(leaves, scheme)
+    ):
+        return (_layout(leaves, scheme, stored, sizes, slicing),)
     dtype = leaves[weight.leaf][0] if weight.leaf in leaves else ""
     if dtype not in {*weight.dtypes, "F8_E5M2"}:
         # Words of another width: their number says nothing about bits or sizes.
@@ -119,12 +122,30 @@ def _family(layout: Layout) -> Layout:
     return alike.get(layout, layout)
 
 
+def _packed_bytes(leaves: Leaves, scheme: Scheme) -> bool:
+    """Integers packed into bytes instead of words: names and scales are right, the type is not."""
+    packed = scheme.layout is Layout.PACKED and "weight_packed" in leaves
+    return packed and leaves.get("weight_scale", ("", ()))[0] in FLOATS
+
+
+def _layout(
+    leaves: Leaves, scheme: Scheme, stored: Layout, sizes: Sizes, slicing: Slicing
+) -> Difference:
+    """Tensors of another format. FP8 in place of INT8 has equal names and is only cast."""
+    found = "packed int32 qweight" if stored is Layout.GPTQ else str(stored)
+    tensors = _tensor_differences(leaves, scheme, sizes, slicing)
+    fails = any(d.outcome is Outcome.FAILS for d in tensors)
+    outcome = Outcome.FAILS if fails else Outcome.SILENT
+    return Difference(Kind.LAYOUT, str(scheme.layout), found, outcome)
+
+
 def _against_dense(leaves: Leaves) -> Iterator[Difference]:
     if is_quantized(leaves):
-        found = ", ".join(
-            f"{leaf} {leaves[leaf][0]}" for leaf in sorted(leaves) if leaf not in _HARMLESS
-        )
-        yield Difference(Kind.QUANTIZED, "weight BF16 or F16", found, Outcome.FAILS)
+        stored = [leaf for leaf in sorted(leaves) if leaf not in _HARMLESS]
+        found = ", ".join(f"{leaf} {leaves[leaf][0]}" for leaf in stored)
+        # An int8 or float8 `weight` alone has the name of the dense one, and is cast.
+        outcome = Outcome.SILENT if stored == ["weight"] else Outcome.FAILS
+        yield Difference(Kind.QUANTIZED, "weight BF16 or F16", found, outcome)
 
 
 def _dense(leaves: Leaves, scheme: Scheme) -> Difference:
@@ -145,7 +166,7 @@ def _against_scheme(
     if scheme.layout in {Layout.GPTQ, Layout.AWQ} and seen.layout not in {None, scheme.layout}:
         yield _axis(scheme, seen, leaves)
         return
-    if seen.transposed or _lies_on_its_side(leaves, scheme, sizes):
+    if seen.transposed or _lies_on_its_side(leaves, scheme, sizes, seen):
         yield _transposed(leaves, scheme)
         return
     bits, witness = _observed_bits(scheme, seen, sizes)
@@ -169,6 +190,7 @@ def _against_scheme(
         yield _group_size(leaves, scheme, Sizes(seen.n or sizes.n, k), other, slicing)
         scheme = _with_group_size(scheme, other)
     own = Sizes(seen.n, k, "the tensors themselves")
+    sizes = replace(sizes, n=sizes.n or own.n, k=sizes.k or own.k)
     against_witness = tuple(_tensor_differences(leaves, scheme, sizes, slicing))
     against_own = tuple(_tensor_differences(leaves, scheme, own, slicing))
     shapes = {Kind.SHAPE}
@@ -203,14 +225,24 @@ def _axis(scheme: Scheme, seen: Observed, leaves: Leaves) -> Difference:
     )
 
 
-def _lies_on_its_side(leaves: Leaves, scheme: Scheme, sizes: Sizes) -> bool:
+def _lies_on_its_side(leaves: Leaves, scheme: Scheme, sizes: Sizes, seen: Observed) -> bool:
     """Whether the weight has exactly the expected shape with both axes swapped."""
-    if sizes.n is None or sizes.k is None:
+    n, k = sizes.n, sizes.k
+    if n is None and scheme.scale_name == "scales":
+        n = _scale_columns(leaves)
+    if k is None and scheme.group_size and seen.groups:
+        k = seen.groups * scheme.group_size
+    if n is None or k is None:
         return False
-    wanted = expected_tensors(scheme, sizes.n, sizes.k)[0]
+    wanted = expected_tensors(scheme, n, k)[0]
     shape = wanted.shapes[0]
     found = leaves[wanted.leaf][1]
     return len(found) == 2 and found != shape and found == shape[::-1]
+
+
+def _scale_columns(leaves: Leaves) -> int | None:
+    shape = leaves.get("scales", ("", ()))[1]
+    return shape[1] if len(shape) == 2 else None
 
 
 def _transposed(leaves: Leaves, scheme: Scheme) -> Difference:
@@ -228,12 +260,14 @@ def _observed_bits(scheme: Scheme, seen: Observed, sizes: Sizes) -> tuple[int | 
         return None, ""
     if seen.bits is not None:
         return seen.bits, seen.evidence
-    if seen.words is None or not sizes.k or scheme.layout is Layout.AWQ:
+    if seen.words is None or not sizes.k or sizes.disputed or scheme.layout is Layout.AWQ:
         return None, ""
     if seen.words == _words(sizes.k, scheme.bits) or seen.words * 32 % sizes.k:
         return None, ""
     bits = seen.words * 32 // sizes.k
-    return (bits, sizes.witness) if bits in WORD_BITS else (None, "")
+    if bits not in WORD_BITS or seen.zero_bits not in {None, bits}:
+        return None, ""
+    return bits, sizes.witness
 
 
 def _bits_outcome(scheme: Scheme, seen: Observed, sizes: Sizes, slicing: Slicing) -> Outcome:
@@ -269,6 +303,8 @@ def _observed_group_size(scheme: Scheme, seen: Observed, k: int | None) -> int |
         return None
     if seen.groups == groups(scheme, k) or k % seen.groups:
         return None
+    if seen.zero_groups not in {None, seen.groups}:
+        return None  # the zero points contradict, so it is the scale that is damaged
     if seen.groups == 1:
         return -1
     size = k // seen.groups

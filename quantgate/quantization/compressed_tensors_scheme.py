@@ -102,6 +102,14 @@ def read_arguments(
             "Block strategy requires block_structure",
         )
     actorder = _actorder(value.get("actorder"))
+    if actorder and strategy not in {"group", "tensor_group"}:
+        reader.note(
+            ProblemKind.VALUE,
+            "actorder",
+            "null, without groups",
+            "Must use group quantization strategy in order to apply activation ordering",
+            patch_value=None,
+        )
     if actorder in {"group", "dynamic"}:
         reader.note(
             ProblemKind.ACT_ORDER,
@@ -143,17 +151,17 @@ def select_scheme(w: Arguments, a: Arguments | None, layout: str) -> tuple[Schem
     """The scheme vLLM takes, first match wins; otherwise (None, the error it raises)."""
     error = "NotImplementedError: No compressed-tensors compatible scheme was found."
     static_symmetric = w.symmetric and not w.dynamic
-    if w.type == "float" and w.bits == 4:
-        return _select_fp4(w, a, error)
+    if _is_fp4(w):
+        return _select_fp4(w, a)
     if (w.type, w.bits, w.strategy, w.group_size) == ("float", 8, "group", 32) and (
         "uint8" in w.scale_dtype
     ):
         return _scheme(Layout.MXFP8, w, a), ""
+    if a is not None and _is_w4a8_fp8(w, a):
+        return _scheme(Layout.PACKED, w, a), ""  # in any format
     if w.strategy in {"channel", "group"} and not w.dynamic and layout == "pack-quantized":
-        # Neither type nor bits are looked at here; activations only choose the kernel.
-        known = 2 <= w.bits <= 8 and (
-            a is None or (a.type, a.dynamic) in {("int", True), ("int", False), ("float", True)}
-        )
+        # Without activations neither type nor bits are looked at here.
+        known = 2 <= w.bits <= 8 and (a is None or (w.type, a.type) == ("int", "int"))
         return (_scheme(Layout.PACKED, w, a), "") if known else (None, error)
     if layout not in ACTIVATION_FORMATS:
         return None, error
@@ -163,7 +171,8 @@ def select_scheme(w: Arguments, a: Arguments | None, layout: str) -> tuple[Schem
         return (_scheme(Layout.FP8, w, a), "") if plain and inputs else (None, error)
     if a is None:
         return None, "AttributeError: 'NoneType' object has no attribute 'num_bits'"
-    int8_inputs = (a.type, a.bits) == ("int", 8) and (
+    # The type of the activations is not looked at: FP8 ones make an INT8 layer all the same.
+    int8_inputs = a.bits == 8 and (
         (a.dynamic and a.strategy == "token") or (not a.dynamic and a.strategy == "tensor")
     )
     if w.type == "int" and static_symmetric and int8_inputs:
@@ -174,16 +183,26 @@ def select_scheme(w: Arguments, a: Arguments | None, layout: str) -> tuple[Schem
     return None, error
 
 
-def _select_fp4(w: Arguments, a: Arguments | None, error: str) -> tuple[Scheme | None, str]:
-    if not w.symmetric:
-        return None, error
-    if (w.strategy, w.group_size) == ("tensor_group", 16):
-        if a is None or (a.type, a.bits, a.strategy) == ("float", 4, "tensor_group"):
-            return _scheme(Layout.NVFP4, w, a), ""
-        return None, "For NVFP4 weights, input quantization must also be NVFP4 format"
-    if (w.strategy, w.group_size) == ("group", 32):
+def _is_w4a8_fp8(w: Arguments, a: Arguments) -> bool:
+    weights = (w.type, w.bits, w.strategy, w.symmetric, w.dynamic)
+    inputs = (a.type, a.bits, a.strategy, a.dynamic)
+    return weights == ("int", 4, "group", True, False) and inputs == ("float", 8, "token", True)
+
+
+def _is_fp4(w: Arguments) -> bool:
+    """Whether the weights are NVFP4 or MXFP4; other 4-bit floats are looked at like integers."""
+    return (w.type, w.bits, w.symmetric) == ("float", 4, True) and (w.strategy, w.group_size) in {
+        ("tensor_group", 16),
+        ("group", 32),
+    }
+
+
+def _select_fp4(w: Arguments, a: Arguments | None) -> tuple[Scheme | None, str]:
+    if w.strategy == "group":
         return _scheme(Layout.MXFP4, w, a), ""
-    return None, error
+    if a is None or (a.type, a.bits, a.strategy) == ("float", 4, "tensor_group"):
+        return _scheme(Layout.NVFP4, w, a), ""
+    return None, "For NVFP4 weights, input quantization must also be NVFP4 format"
 
 
 def _scheme(layout: Layout, w: Arguments, a: Arguments | None) -> Scheme:
@@ -214,7 +233,8 @@ def activations_text(a: Arguments | None) -> str:
 
 def format_that_works(w: Arguments, a: Arguments | None, layout: str) -> str | None:
     """A format other than `layout` for which vLLM has a scheme, None if no format helps."""
-    for candidate in ("pack-quantized", "int-quantized", "float-quantized"):
+    plain_formats = ("float-quantized", "int-quantized")
+    for candidate in ("pack-quantized", *plain_formats[:: 1 if w.type == "float" else -1]):
         plain = candidate == "pack-quantized"
         wanted = plain is (w.bits < 8 or (w.type == "int" and a is None))
         if candidate != layout and wanted and select_scheme(w, a, candidate)[0] is not None:

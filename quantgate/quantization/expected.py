@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FLOATS = ("BF16", "F16", "F32")
 FP8_TYPES = ("F8_E4M3", "F8_E4M3FNUZ")
+SCALAR = "[] or [1]"
 Dim = int | None
 Shape = tuple[Dim, ...]
 
@@ -164,7 +165,7 @@ def _plain(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
     axes: tuple[str, ...]
     match scheme.strategy:
         case Strategy.TENSOR:
-            shapes, axes, formula = ((), (1,)), (), "[] or [1]"
+            shapes, axes, formula = ((), (1,)), (), SCALAR
         case Strategy.BLOCK:
             rows, columns = scheme.block or (128, 128)
             shapes = (
@@ -179,7 +180,9 @@ def _plain(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
             formula = f"[N, K/{scheme.group_size}]"
         case _:
             shapes, axes, formula = ((n, 1),), ("N", "-"), "[N, 1]"
-    scale_types = (*FLOATS, "F8_E8M0") if scheme.strategy is Strategy.BLOCK else FLOATS
+    scale_types = ("F32", "BF16", "F16")
+    if scheme.strategy is Strategy.BLOCK:
+        scale_types = (*scale_types, "F8_E8M0")
     scale = Expected(scheme.scale_name, Role.SCALE, scale_types, shapes, axes, formula)
     return (weight, scale, *_input_scale(scheme))
 
@@ -223,10 +226,11 @@ def _input_scale(scheme: Scheme) -> tuple[Expected, ...]:
     inputs = scheme.activations
     if inputs is None or inputs.dynamic:
         return ()
-    scale = Expected("input_scale", Role.INPUT_SCALE, FLOATS, ((), (1,)), (), "[] or [1]")
+    types = ("F32", "BF16", "F16")
+    scale = Expected("input_scale", Role.INPUT_SCALE, types, ((), (1,)), (), SCALAR)
     if inputs.symmetric:
         return (scale,)
     return (
         scale,
-        Expected("input_zero_point", Role.INPUT_SCALE, ("I8",), ((), (1,)), (), "[] or [1]"),
+        Expected("input_zero_point", Role.INPUT_SCALE, ("I8",), ((), (1,)), (), SCALAR),
     )

@@ -37,6 +37,8 @@ class Observed:
         groups: Number of scale groups along K, None without a scale.
         transposed: The weight lies on its side: both axes are swapped.
         evidence: Which tensors settle the bits.
+        zero_bits: Bits per weight that the zero points alone show.
+        zero_groups: Number of groups that the zero points alone show.
     """
 
     layout: Layout | None
@@ -47,6 +49,8 @@ class Observed:
     groups: int | None = None
     transposed: bool = False
     evidence: str = ""
+    zero_bits: int | None = None
+    zero_groups: int | None = None
 
 
 def stored_layout(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Layout | None:
@@ -101,19 +105,42 @@ def _observe_qweight(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Obser
     k = _length(leaves.get("g_idx"))
     zero = leaves.get("qzeros")
     zero_words = zero[1][1] if zero and len(zero[1]) == 2 else None
+    zero_groups = zero[1][0] if zero and len(zero[1]) == 2 else None
     zero_bits = _bits(zero_words, n)
     if n is None:
         return _without_scales(rows, columns, k, zero_words)
     if columns == n:
-        bits = _bits(rows, k) or zero_bits
-        evidence = "g_idx" if _bits(rows, k) else "qzeros" if zero_bits else ""
-        return Observed(Layout.GPTQ, n, k, rows, bits, count, evidence=evidence)
+        own = _bits(rows, k)
+        # Two witnesses that disagree settle nothing: one of the tensors is damaged.
+        bits = own or zero_bits if own is None or zero_bits in {None, own} else None
+        evidence = "g_idx" if bits and bits == own else "qzeros" if bits else ""
+        return Observed(
+            Layout.GPTQ,
+            n,
+            k,
+            rows,
+            bits,
+            count,
+            evidence=evidence,
+            zero_bits=zero_bits,
+            zero_groups=zero_groups,
+        )
     bits = _bits(columns, n)
     if bits is not None and k in {None, rows}:
-        return Observed(Layout.AWQ, n, rows, columns, bits, count, evidence="qweight and scales")
+        return Observed(
+            Layout.AWQ,
+            n,
+            rows,
+            columns,
+            bits,
+            count,
+            evidence="qweight and scales",
+            zero_bits=zero_bits,
+            zero_groups=zero_groups,
+        )
     if rows == n:
         return Observed(Layout.GPTQ, n, k, columns, zero_bits, count, transposed=True)
-    return Observed(Layout.GPTQ, None, k, rows, None, count)
+    return Observed(None, None, k, rows, None, count, zero_groups=zero_groups)
 
 
 def _without_scales(rows: int, columns: int, k: int | None, zero_words: int | None) -> Observed:
@@ -134,12 +161,23 @@ def _observe_packed(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Observ
     n, count = _scale_axes(leaves.get("weight_scale"), n_axis=0)
     zero = leaves.get("weight_zero_point")
     bits = _bits(zero[1][0], n) if zero and len(zero[1]) == 2 else None
+    zero_groups = zero[1][1] if zero and len(zero[1]) == 2 else None
     evidence = "weight_zero_point" if bits else ""
     if n is not None and rows != n and columns == n:
         return Observed(
             Layout.PACKED, n, None, rows, bits, count, transposed=True, evidence=evidence
         )
-    return Observed(Layout.PACKED, rows, None, columns, bits, count, evidence=evidence)
+    return Observed(
+        Layout.PACKED,
+        rows,
+        None,
+        columns,
+        bits,
+        count,
+        evidence=evidence,
+        zero_bits=bits,
+        zero_groups=zero_groups,
+    )
 
 
 def _observe_plain(layout: Layout, leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Observed:

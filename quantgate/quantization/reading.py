@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from quantgate.quantization import awq, compressed_tensors, fp8, gptq
+from quantgate.quantization import awq, compressed_tensors, fp8, gptq, unmodelled
 from quantgate.quantization.declaration import Declaration, Problem, ProblemKind, type_name
 
 if TYPE_CHECKING:
@@ -23,6 +23,15 @@ KNOWN_METHODS = frozenset(
         *("modelopt_mixed", "humming", "compressed-tensors", "experts_int8", "quark"),
         *("moe_wna16", "torchao", "inc", "auto-round", "mxfp4", "gpt_oss_mxfp4"),
         *("deepseek_v4_fp8", "mxfp8"),
+    }
+)
+# Refused without --allow-deprecated-quantization (DEPRECATED_QUANTIZATION_METHODS).
+DEPRECATED_METHODS = frozenset({"fbgemm_fp8", "fp_quant"})
+# Quantize a dense checkpoint while loading it; none of them can stand in a config.json.
+ONLINE_METHODS = frozenset(
+    {
+        *("online", "fp8_per_tensor", "fp8_per_block", "fp8_per_channel"),
+        *("int8_per_channel_weight_only", "nvfp4_per_token"),
     }
 )
 
@@ -79,13 +88,8 @@ def _parse(raw: dict[str, Any], file: str, path: str) -> Declaration:
     name = raw.get("quant_method")
     method = name.lower() if isinstance(name, str) else ""
     method = "compressed-tensors" if method == "compressed_tensors" else method
-    nested = raw.get("quantization")
-    producer = raw.get("producer")
-    if not method and (
-        (isinstance(nested, dict) and "quant_algo" in nested)
-        or (isinstance(producer, dict) and producer.get("name") == "modelopt")
-    ):
-        method = "modelopt"
+    modelopt, problem = unmodelled.modelopt_method(raw)
+    method = modelopt or method
     match method:
         case "gptq" | "auto_gptq" | "gptq_marlin":
             return gptq.parse(raw, file, path)
@@ -95,20 +99,21 @@ def _parse(raw: dict[str, Any], file: str, path: str) -> Declaration:
             return compressed_tensors.parse(raw, file, path)
         case "fp8":
             return fp8.parse(raw, file, path)
-    problems: tuple[Problem, ...] = ()
     if name is not None and not isinstance(name, str):
         error = "AttributeError: object has no attribute 'lower'"
-        problems = (Problem(ProblemKind.VALUE, "quant_method", "a string", type_name(name), error),)
-    elif method and method not in KNOWN_METHODS:
-        problems = (
-            Problem(
-                ProblemKind.METHOD,
-                "quant_method",
-                "a method that vLLM knows",
-                method,
-                f"Unknown quantization method: {method}. Must be one of [...]",
-            ),
+        problem = Problem(ProblemKind.VALUE, "quant_method", "a string", type_name(name), error)
+    elif method in ONLINE_METHODS:
+        error = "NotImplementedError: does not support loading from a checkpoint config"
+        problem = Problem(
+            ProblemKind.METHOD, "quant_method", "a method of quantized checkpoints", method, error
         )
+    elif method and method not in KNOWN_METHODS:
+        error = f"Unknown quantization method: {method}. Must be one of [...]"
+        problem = Problem(
+            ProblemKind.METHOD, "quant_method", "a method that vLLM knows", method, error
+        )
+    if problem is None:
+        return unmodelled.parse(raw, method, file, path)
     return Declaration(
-        method=method, file=file, path=path, raw=raw, problems=problems, modelled=False
+        method=method, file=file, path=path, raw=raw, problems=(problem,), modelled=False
     )

@@ -90,9 +90,11 @@ class Scheme:
 class Sizes:
     """Logical size of a module's weight, and which witness says so.
 
-    `n` is out_features, `k` is in_features; None where no witness knows it.
+    `n` is out_features, `k` is in_features; None where no witness knows it. `disputed` means that
+    another witness contradicts: the sizes may be wrong themselves and settle nothing else.
     """
 
     n: int | None = None
     k: int | None = None
     witness: str = ""
+    disputed: bool = False

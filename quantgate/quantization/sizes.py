@@ -6,8 +6,10 @@ width of the embedding and of the norms is never quantized, and gate, up and dow
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from quantgate.quantization.observed import observe
 from quantgate.quantization.scheme import Sizes
 
 if TYPE_CHECKING:
@@ -21,6 +23,13 @@ PLAIN = frozenset(
         *("Qwen2MoeForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "GemmaForCausalLM"),
         *("Gemma2ForCausalLM", "Gemma3ForCausalLM", "GraniteForCausalLM", "Olmo2ForCausalLM"),
         *("Phi3ForCausalLM", "CohereForCausalLM", "Cohere2ForCausalLM", "Olmo3ForCausalLM"),
+    }
+)
+# Of these, vLLM computes the head size itself and never reads `head_dim`.
+_OWN_HEAD_SIZE = frozenset(
+    {
+        *("Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "CohereForCausalLM", "Cohere2ForCausalLM"),
+        *("Olmo2ForCausalLM", "Olmo3ForCausalLM"),
     }
 )
 CONFIG, NEIGHBOURS = "config.json", "neighbouring tensors"
@@ -47,12 +56,15 @@ def witness_sizes(
         leaf = module.rpartition(".")[2]
         routed = ".experts." in module
         found = declared(leaf, routed, "shared_expert" in module)
-        if found is not None:
-            return found
         n, k = wide.get(leaf, (None, None))
         if leaf in {"down_proj", "w2"}:
-            k = _width_of_sibling(module, modules)
-        return Sizes(n, k, NEIGHBOURS) if n or k else Sizes()
+            k = _width_of_sibling(module, modules, ("up_proj", "gate_proj", "w3", "w1"))
+        if found is None:
+            return Sizes(n, k, NEIGHBOURS) if n or k else Sizes()
+        if leaf == "o_proj":
+            k = _width_of_sibling(module, modules, ("q_proj",))
+        pairs = ((n, found.n), (k, found.k))
+        return replace(found, disputed=any(a and b and a != b for a, b in pairs))
 
     return sizes
 
@@ -85,17 +97,17 @@ def _hidden_size(
 
 
 def _width_of_sibling(
-    module: str, modules: Mapping[str, Mapping[str, tuple[str, tuple[int, ...]]]]
+    module: str,
+    modules: Mapping[str, Mapping[str, tuple[str, tuple[int, ...]]]],
+    siblings: Iterable[str],
 ) -> int | None:
-    """K of a down projection: the N of its gate or up, told by their scales or dense rows."""
+    """K of a down or output projection: the N of a module that feeds it."""
     parent = module.rpartition(".")[0]
-    for sibling in ("up_proj", "gate_proj", "w3", "w1"):
+    for sibling in siblings:
         leaves = modules.get(f"{parent}.{sibling}")
-        if not leaves:
-            continue
-        for leaf, axis in (("scales", 1), ("weight", 0), ("weight_packed", 0)):
-            if leaf in leaves and len(leaves[leaf][1]) == 2:
-                return leaves[leaf][1][axis]
+        width = observe(leaves).n if leaves else None
+        if width is not None:
+            return width
     return None
 
 
@@ -115,7 +127,10 @@ def _from_config(
 
     hidden, heads = number("hidden_size"), number("num_attention_heads")
     kv_heads = number("num_key_value_heads") or heads
-    head = number("head_dim") or (hidden // heads if hidden and heads else None)
+    computed = hidden // heads if hidden and heads else None
+    head = number("head_dim") or computed
+    if first in _OWN_HEAD_SIZE and head != computed:
+        head = None
     q = heads * head if heads and head else None
     kv = kv_heads * head if kv_heads and head else None
     dense = number("intermediate_size")

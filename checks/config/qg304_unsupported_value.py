@@ -1,0 +1,71 @@
+"""QG304 unsupported-value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgate.findings import Fault
+from quantgate.quantization.declaration import ProblemKind
+from quantgate.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from quantgate.model import Model
+
+
+@rule("QG304", "unsupported-value")
+def check(model: Model) -> Iterator[Fault]:
+    """A key of the quantization block has a value that vLLM or its library refuses.
+
+    ## What it checks
+
+    Every key that vLLM reads, against the values and types it accepts: GPTQ takes 4 or 8 bits,
+    symmetric; AWQ 4 bits; FP8 a static or dynamic `activation_scheme`, dynamic only with
+    `weight_block_size`; the arguments of compressed-tensors what its validator accepts.
+
+    ## Why it matters
+
+    vLLM stops before it reads a tensor: `Unsupported quantization config: bits=3, sym=True`,
+    `Unsupported num_bits`, `The block-wise quantization only supports dynamic activation scheme
+    for now`, `Extra inputs are not permitted`. A value of the wrong type ends in a bare
+    `AttributeError` or `TypeError`.
+
+    ## Example
+
+    ```
+    quantization_config: {"quant_method": "fp8", "activation_scheme": "static",
+                          "weight_block_size": [128, 128]}
+    ```
+
+    ## Fix
+
+    Where the value is a slip of the exporter, correct it; otherwise quantize again with a value
+    that vLLM has a kernel for.
+
+    ## Seen in
+
+    - https://github.com/vllm-project/llm-compressor/issues/2805 (refused by the validator)
+    - https://github.com/vllm-project/llm-compressor/issues/1427 (asymmetric weights)
+
+    ## Not checked
+
+    Whether the tensors agree with the value; rules of the QG4 series do that.
+    """
+    declaration = model.declaration
+    for problem in declaration.problems if declaration is not None else ():
+        if declaration is None or problem.kind is not ProblemKind.VALUE:
+            continue
+        one_value = problem.patch_value is not ...
+        yield Fault(
+            message=f"vLLM does not take this value: `{problem.error}`",
+            tensor=problem.key or declaration.origin,
+            expected=problem.expected,
+            found=problem.found,
+            fix=f"Write {problem.expected}."
+            if one_value
+            else f"Quantize again with {problem.expected}, or correct the value if the tensors "
+            "are not what it says.",
+            patch=declaration.patch(problem.key, problem.patch_value) if one_value else (),
+            outcome=problem.outcome,
+        )

@@ -1,0 +1,66 @@
+"""QG308 unmodelled-method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgate.findings import Fault, Outcome, Severity
+from quantgate.quantization.reading import DEPRECATED_METHODS
+from quantgate.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from quantgate.model import Model
+
+
+@rule("QG308", "unmodelled-method", severity=Severity.WARNING, outcome=Outcome.CONDITIONAL)
+def check(model: Model) -> Iterator[Fault]:
+    """The tensors of the declared method are not known to quantgate yet, only to vLLM.
+
+    ## What it checks
+
+    Whether quantgate can predict which tensors vLLM allocates for the declared method. It can for
+    GPTQ, AWQ, FP8 and compressed-tensors.
+
+    ## Why it matters
+
+    For the other methods (ModelOpt, Quark, AutoRound, torchao, MXFP4 …) only the files, the
+    containers and the required keys of the config were checked. Missing scales, wrong shapes and
+    wrong lists of excluded modules are not found, so a pass would mean less than it seems to.
+
+    ## Example
+
+    ```
+    quantization_config: {"quant_method": "quark", …}
+    ```
+
+    ## Fix
+
+    Load the model in vLLM before it is merged, or export it in a method that is checked.
+
+    ## Seen in
+
+    Every model of these methods.
+
+    ## Not checked
+
+    This rule says what all others did not check.
+    """
+    declaration = model.declaration
+    if (
+        declaration is None
+        or declaration.modelled
+        or declaration.problems
+        or not declaration.method
+        or declaration.method in DEPRECATED_METHODS
+    ):
+        return
+    yield Fault(
+        message=f"quantgate does not know the tensors of {declaration.method} yet: only files, "
+        "containers and required keys were checked.",
+        tensor="quant_method",
+        found=declaration.method,
+        expected="gptq, awq, fp8 or compressed-tensors",
+        fix="Load the model once in vLLM before it is merged.",
+    )

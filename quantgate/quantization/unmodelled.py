@@ -1,0 +1,75 @@
+"""Methods that vLLM knows and whose tensors quantgate does not: only their keys are checked.
+
+Source: vLLM 0.33.0, layers/quantization/{inc/inc,modelopt,quark/quark,torchao}.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quantgate.quantization.declaration import Declaration, Problem, ProblemKind, Reader, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NOT_FOUND = "Cannot find any of {} in the model's quantization config."
+# Method → (keys of which one is required, the error without it).
+_REQUIRED: Mapping[str, tuple[tuple[tuple[str, ...], str], ...]] = {
+    "inc": ((("bits",), ""), (("group_size",), "")),
+    "quark": ((("export",), "The export key should be included in the configurations of Quark"),),
+    "torchao": ((("quant_type",), "TorchAO: quant_type must be specified"),),
+}
+_MODELOPT = {
+    "FP8": "modelopt",
+    "FP8_PER_CHANNEL_PER_TOKEN": "modelopt",
+    "FP8_PB_WO": "modelopt",
+    "NVFP4": "modelopt_fp4",
+    "MIXED_PRECISION": "modelopt_mixed",
+}
+
+
+def modelopt_method(raw: Mapping[str, Any]) -> tuple[str, Problem | None]:
+    """ModelOpt's method of a block in the nested layout, or why vLLM refuses it.
+
+    Only a nested `quantization` is looked at, and only beside `producer: {name: modelopt}`; empty
+    for every other block, whatever it is (model_arch_config_convertor.py).
+    """
+    nested, producer = raw.get("quantization"), raw.get("producer")
+    if not isinstance(nested, dict):
+        return "", None
+    named = isinstance(producer, dict) and producer.get("name") == "modelopt"
+    algorithm = nested.get("quant_algo")
+    if not (named or "modelopt_quant_config" in nested) or algorithm is None:
+        return "", None
+    method = _MODELOPT.get(algorithm.upper()) if isinstance(algorithm, str) else None
+    if method is None:
+        return "modelopt", Problem(
+            ProblemKind.VALUE,
+            "quantization.quant_algo",
+            ", ".join(_MODELOPT),
+            shown(algorithm),
+            "Unknown ModelOpt quant algo",
+        )
+    return method, None
+
+
+def parse(raw: Mapping[str, Any], method: str, file: str, path: str) -> Declaration:
+    """Check the keys that the method cannot do without."""
+    reader = Reader(raw)
+    name = "inc" if method == "auto-round" else method
+    for keys, error in _REQUIRED.get(name, ()):
+        if reader.find(*keys) is None:
+            text = error or _NOT_FOUND.format(list(keys))
+            reader.note(ProblemKind.MISSING, keys[0], " or ".join(keys), text)
+    if name == "inc" and raw.get("sym") is False and "awq" not in str(raw.get("packing_format")):
+        error = f"INC quantization with bits={shown(raw.get('bits'))}, sym=False is not supported"
+        if raw.get("data_type", "int") == "int":
+            reader.note(ProblemKind.VALUE, "sym", "true, or AWQ packing", error)
+    return Declaration(
+        method=method,
+        file=file,
+        path=path,
+        raw=raw,
+        problems=tuple(reader.problems),
+        modelled=False,
+    )
