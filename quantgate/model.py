@@ -16,6 +16,7 @@ from quantgate.vllm.layers import build_layers, is_router
 from quantgate.vllm.loading import slicing_of
 from quantgate.vllm.matching import Decision, Stored, decide
 from quantgate.vllm.resolution import resolve
+from quantgate.vllm.structure import find_decoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
     from quantgate.quantization.scheme import Scheme, Sizes
     from quantgate.report.model import ResolvedTarget
     from quantgate.vllm.layers import Layer
+    from quantgate.vllm.structure import Decoder
 
     Leaves = Mapping[str, tuple[str, tuple[int, ...]]]
 
 _FLOATS = frozenset({"F16", "BF16", "F32"})
+# Draft layers for speculative decoding; the main model never loads them.
+_DRAFT = frozenset({"mtp", "eh_proj"})
 _TOWERS = ("vision", "visual", "audio", "speech", "projector", "multi_modal")
 
 
@@ -119,25 +123,26 @@ class Model:
         Left out: layers whose shards disagree, schemes that could not be read and declarations
         that reach no layer (rules of their own speak of them), and modules that vLLM builds
         without quantization in most models whatever the config says, if they are stored dense
-        (routers, other towers).
+        (routers, other towers, draft layers).
         """
         declared: dict[str, Scheme | None] = {}
         if self.reaches_nothing:
             return declared
         for layer in self.layers:
             decision = self.decisions.get(layer.prefix)
-            if decision is None or decision.disagree == "ignore" or decision.unreadable:
+            if decision is None or decision.disagree or decision.unreadable:
                 continue
-            per_shard = dict(decision.schemes)
-            for module in layer.modules:
-                leaf = module.rpartition(".")[2]
-                declared[module] = per_shard.get(leaf, decision.scheme)
+            declared.update(dict.fromkeys(layer.modules, decision.scheme))
         return {
             module: scheme
             for module, scheme in declared.items()
             if not (
                 scheme is not None
-                and (is_router(module) or any(t in module for t in _TOWERS))
+                and (
+                    is_router(module)
+                    or any(t in module for t in _TOWERS)
+                    or not _DRAFT.isdisjoint(module.split("."))
+                )
                 and not is_quantized(self.modules[module])
             )
         }
@@ -166,6 +171,11 @@ class Model:
         """The (module, difference) pairs of these kinds."""
         for kind in kinds:
             yield from self.differences.get(kind, ())
+
+    @cached_property
+    def decoder(self) -> Decoder | None:
+        """The skeleton of the text decoder, None where there is no list of layers."""
+        return find_decoder(self.checkpoint.config, self.modules)
 
     @cached_property
     def quantized_modules(self) -> tuple[str, ...]:

@@ -1,0 +1,65 @@
+"""QG422 incomplete-layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgate.findings import Confidence, Fault, Outcome
+from quantgate.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from quantgate.model import Model
+
+
+@rule("QG422", "incomplete-layer", outcome=Outcome.SILENT)
+def check(model: Model) -> Iterator[Fault]:
+    """A layer lacks a module that the other layers of its kind have.
+
+    ## What it checks
+
+    The modules of each decoder layer against those of the layers of the same kind: the same entry
+    of the config's `layer_types`, the same blocks, dense or sparse. Experts count once. A module
+    that is fused on disk counts as its projections. `input_layernorm` is asked of every layer.
+
+    ## Why it matters
+
+    vLLM builds what the config counts and asks only for unquantized models whether everything
+    came. The parameters keep whatever was in memory: the server starts, then answers nonsense.
+
+    ## Example
+
+    ```
+    model.layers.0.post_attention_layernorm.weight
+    model.layers.1.post_attention_layernorm.weight
+                                                     # nothing in model.layers.2
+    ```
+
+    ## Fix
+
+    Export again; the module was lost when the files were split or renamed.
+
+    ## Seen in
+
+    - https://github.com/vllm-project/vllm/issues/57108
+
+    ## Not checked
+
+    What every layer of a kind lacks. A layer that is the only one of its kind.
+    """
+    decoder = model.decoder
+    if decoder is None:
+        return
+    for index, names in decoder.missing_modules().items():
+        for name in names:
+            yield Fault(
+                message="The other layers of this kind have these modules, and here no tensor of "
+                "them is stored: vLLM leaves them uninitialised, so the server starts and answers "
+                "nonsense.",
+                module=f"{decoder.root}.{index}.{name}",
+                expected="stored, as in the other layers",
+                found="absent",
+                fix="Export again, or upload the weight file that holds them.",
+                confidence=Confidence.LIKELY,
+            )

@@ -1,0 +1,66 @@
+"""QG424 missing-outer-module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgate.findings import Fault, Outcome
+from quantgate.rules import rule
+from quantgate.vllm.structure import missing_outer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from quantgate.model import Model
+
+
+@rule("QG424", "missing-outer-module", outcome=Outcome.SILENT)
+def check(model: Model) -> Iterator[Fault]:
+    """The embedding, the final norm or the output head is not stored.
+
+    ## What it checks
+
+    That there is an embedding and a norm outside the layers, under any usual name, and an output
+    head where `tie_word_embeddings` is false.
+
+    ## Why it matters
+
+    vLLM builds what the config counts and asks only for unquantized models whether everything
+    came. The parameters keep whatever was in memory: the server starts, then answers nonsense.
+
+    ## Example
+
+    ```
+    "tie_word_embeddings": false
+    model.embed_tokens.weight                # and no lm_head.weight
+    ```
+
+    ## Fix
+
+    Export again, or write `"tie_word_embeddings": true` if the head is the embedding.
+
+    ## Seen in
+
+    - https://github.com/vllm-project/vllm/issues/57108
+    - Observed with vLLM 0.32.0's own loader.
+
+    ## Not checked
+
+    A head where the config does not say whether it is tied; towers.
+    """
+    decoder = model.decoder
+    if decoder is None:
+        return
+    for module in missing_outer(model.checkpoint.config, decoder, model.modules):
+        head = module == "lm_head"
+        yield Fault(
+            message="No tensor of this module is stored: vLLM leaves it uninitialised, so the "
+            "server starts and answers nonsense."
+            + (" The config says that the head is not tied to the embedding." if head else ""),
+            module=module,
+            expected="stored",
+            found="absent",
+            fix="Export again, or write tie_word_embeddings: true if the head is the embedding."
+            if head
+            else "Export again, or upload the weight file that holds it.",
+        )
