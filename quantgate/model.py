@@ -8,8 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from quantgate.quantization.compare import Difference, Kind, compare
+from quantgate.quantization.declaration import ProblemKind
 from quantgate.quantization.observed import is_quantized
-from quantgate.quantization.reading import read_declaration
+from quantgate.quantization.reading import KNOWN_METHODS, read_declaration
+from quantgate.quantization.recognise import meant_method
 from quantgate.quantization.sizes import witness_sizes
 from quantgate.targets import Target
 from quantgate.vllm.layers import build_layers, is_router
@@ -98,6 +100,20 @@ class Model:
         )
 
     @cached_property
+    def other_method(self) -> str:
+        """The method whose keys and tensors these are, if it is not the declared one.
+
+        Empty if the block has the keys of the declared method.
+        """
+        declaration = self.declaration
+        if declaration is None or not declaration.modelled:
+            return ""
+        if not any(p.kind is ProblemKind.MISSING for p in declaration.problems):
+            return ""
+        meant = meant_method(declaration.raw, self.modules)
+        return meant if meant in KNOWN_METHODS and meant != declaration.method else ""
+
+    @cached_property
     def resolution(self) -> tuple[ResolvedTarget, ...]:
         """Where every name of the declaration leads."""
         return resolve(self)
@@ -120,13 +136,13 @@ class Model:
     def schemes(self) -> Mapping[str, Scheme | None]:
         """Checkpoint module → declared scheme, for the modules that a verdict is possible on.
 
-        Left out: layers whose shards disagree, schemes that could not be read and declarations
-        that reach no layer (rules of their own speak of them), and modules that vLLM builds
-        without quantization in most models whatever the config says, if they are stored dense
-        (routers, other towers, draft layers).
+        Left out: layers whose shards disagree, schemes that could not be read, declarations that
+        reach no layer or bear another method's name (rules of their own speak of them), and
+        modules that vLLM builds without quantization in most models whatever the config says, if
+        they are stored dense (routers, other towers, draft layers).
         """
         declared: dict[str, Scheme | None] = {}
-        if self.reaches_nothing:
+        if self.reaches_nothing or self.other_method:
             return declared
         for layer in self.layers:
             decision = self.decisions.get(layer.prefix)

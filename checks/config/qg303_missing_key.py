@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from quantgate.findings import Fault
 from quantgate.quantization.declaration import ProblemKind
 from quantgate.quantization.observed import observe
-from quantgate.quantization.reading import KNOWN_METHODS
-from quantgate.quantization.recognise import meant_method
 from quantgate.rules import rule
 
 if TYPE_CHECKING:
@@ -55,8 +53,8 @@ def check(model: Model) -> Iterator[Fault]:
     for problem in declaration.problems if declaration is not None else ():
         if declaration is None or problem.kind is not ProblemKind.MISSING:
             continue
-        meant = meant_method(declaration.raw, model.modules)
-        if declaration.modelled and meant in KNOWN_METHODS and meant != declaration.method:
+        meant = model.other_method
+        if meant:
             yield Fault(
                 message=f"Keys and tensors are those of {meant}, not of the declared method, and "
                 f"vLLM refuses the config: `{problem.error}`",

@@ -72,7 +72,8 @@ def parse(raw: Mapping[str, Any], file: str, path: str) -> Fp8Declaration:
         path=path,
         raw=raw,
         problems=tuple(reader.problems),
-        static=static,
+        # With blocks vLLM refuses static ones; the tensors are then judged for what is meant.
+        static=static and block is None,
         block=block,
         ignored=reader.strings(key),
         ignored_key=key,
