@@ -46,7 +46,7 @@ def check(model: Model) -> Iterator[Fault]:
     ## Seen in
 
     - https://github.com/vllm-project/llm-compressor/issues/2805 (refused by the validator)
-    - https://github.com/vllm-project/llm-compressor/issues/1427 (asymmetric weights)
+    - https://github.com/vllm-project/llm-compressor/issues/1241 (sparsity is no longer read)
 
     ## Not checked
 

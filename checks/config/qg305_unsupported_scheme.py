@@ -44,8 +44,8 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Seen in
 
-    - https://github.com/vllm-project/vllm/issues/46036
-    - https://github.com/vllm-project/llm-compressor/issues/1241
+    - https://github.com/vllm-project/llm-compressor/issues/1427 (an older release)
+    - Observed with the loader of vLLM 0.32.0: a `format` that is null or another one's.
 
     ## Not checked
 

@@ -44,7 +44,7 @@ def check(model: Model) -> Iterator[Fault]:
     ## Seen in
 
     - https://github.com/vllm-project/vllm/issues/7374
-    - https://github.com/CesarChaMal/Wizard-Vicuna-30B-Uncensored-GPTQ
+    - https://huggingface.co/CesarChaMal/Wizard-Vicuna-30B-Uncensored-GPTQ
 
     ## Not checked
 
