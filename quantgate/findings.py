@@ -117,11 +117,11 @@ class Finding:
     targets: tuple[str, ...] = ()
 
 
-_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)|(?<=-)\d+(?=-of-\d+\.safetensors$)")
 
 
 def pattern_of(name: str) -> str:
-    """`model.layers.12.mlp.up_proj` → `model.layers.*.mlp.up_proj`."""
+    """`model.layers.12.mlp.up_proj` → `model.layers.*.mlp.up_proj`; also numbered weight files."""
     return _NUMBER.sub("*", name)
 
 

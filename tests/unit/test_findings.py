@@ -21,6 +21,12 @@ def test_numbers_become_stars() -> None:
     assert pattern_of("h.0.conv1d.2b") == "h.*.conv1d.2b"
 
 
+def test_numbers_of_weight_files_become_stars() -> None:
+    """39 of 40 missing files are one line; the number of files stays."""
+    assert pattern_of("model-00002-of-00040.safetensors") == "model-*-of-00040.safetensors"
+    assert pattern_of("model-00002.safetensors") == "model-00002.safetensors"
+
+
 def test_equal_faults_become_one_finding() -> None:
     """48 layers are one line with a count and three examples."""
     faults = [Fault(message="m", module=f"layers.{i}.{s}_proj") for i in range(48) for s in "qk"]
