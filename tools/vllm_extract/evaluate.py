@@ -30,6 +30,7 @@ from tools.vllm_extract.values import (
     Unknown,
     Value,
     has_unknown,
+    spread,
     text,
 )
 
@@ -397,9 +398,9 @@ def _union(left: Value, right: Value, node: ast.BinOp) -> Value:
         case dict(), dict():
             return {**left, **right}
         case dict(), Unknown():
-            return {**left, Unknown(f"**{right.source}"): right}
+            return {**left, **spread(right)}
         case Unknown(), dict():
-            return {Unknown(f"**{left.source}"): left, **right}
+            return {**spread(left), **right}
         case ((set() | frozenset()), (set() | frozenset())):
             return left | right
     return Unknown.of(node)

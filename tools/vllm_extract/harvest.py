@@ -124,18 +124,39 @@ class Harvest:
             }
             if key is not None:
                 data["key"] = to_json(self.ev.safe(key, place.scope))
+            used = list(place.when)
+            defs: dict[str, str] = {}
             if value is not None:
-                evaluated = self.ev.safe(value, place.scope)
+                evaluated = self._evaluated(value, place)
                 data["value"] = to_json(evaluated)
                 if has_unknown(evaluated):
-                    data["value_source"] = text(value)
-            used = [*place.when, *_expressions(data.get("value"))]
-            defs = definitions(place.method, [*used, data.get("value_source", "")])
-            if value is not None and "value_source" in data:
-                defs |= self._made_by(value, place.scope, used)
+                    open_parts = _expressions(data["value"])
+                    defs = self._made_by(value, place.scope, [*used, *open_parts])
+                    used += [*open_parts, text(value)]
+            defs = definitions(place.method, used) | defs
+            defs = {name: d for name, d in defs.items() if not name.endswith(MAPPINGS)}
             if defs:
                 data["defs"] = defs
             place.add("change", data)
+
+    def _evaluated(self, value: ast.expr, place: _Place) -> Value:
+        """The value, also where it rests on a condition `name != "literal"` that holds here."""
+        evaluated = self.ev.safe(value, place.scope)
+        if not has_unknown(evaluated):
+            return evaluated
+        for condition in place.when:
+            match _parsed(condition):
+                case ast.Compare(
+                    left=ast.Name(id=name),
+                    ops=[ast.NotEq()],
+                    comparators=[ast.Constant(value=str(literal))],
+                ):
+                    other = f"<not {literal}>"
+                    assumed = Scope(place.scope.module, None, {name: other}, place.scope)
+                    known = self.ev.safe(value, assumed)
+                    if not has_unknown(known) and other not in str(to_json(known)):
+                        return known
+        return evaluated
 
     def _made_by(self, value: ast.expr, scope: Scope, used: list[str]) -> dict[str, str]:
         """Definitions inside the functions of the model's module that make an undecided value."""
@@ -361,3 +382,10 @@ def _module_name(statement: ast.stmt, call: ast.Call) -> str:
         case ast.Assign(targets=[ast.Attribute(attr=name)]):
             return name
     return ""
+
+
+def _parsed(source: str) -> ast.expr | None:
+    try:
+        return ast.parse(source, mode="eval").body
+    except SyntaxError:  # "<except>", or a text that was cut
+        return None

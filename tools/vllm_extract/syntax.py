@@ -140,6 +140,9 @@ def definitions(
                 target=ast.Name() | ast.Attribute() as target, value=ast.expr() as value
             ):
                 assigned.setdefault(text(target), []).append(value)
+    for node in ast.walk(function):
+        if isinstance(node, ast.NamedExpr):
+            assigned.setdefault(text(node.target), []).append(node.value)
     out: dict[str, str] = {}
     queue = [name for source in used for name in names_in(source)]
     while queue:

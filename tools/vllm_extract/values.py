@@ -137,11 +137,18 @@ class Mapper:
             mine, theirs = self.tables[name], other.tables[name]
             if isinstance(mine, dict) and isinstance(theirs, dict):
                 tables[name] = {**mine, **theirs}
+            elif isinstance(mine, dict) and isinstance(theirs, Unknown):
+                tables[name] = {**mine, **spread(theirs)}
             elif isinstance(mine, list) and isinstance(theirs, list):
                 tables[name] = mine + theirs
             else:
                 tables[name] = Unknown(f"{to_json(mine)} | {to_json(theirs)}")
         return Mapper(tables, self.undecided + other.undecided)
+
+
+def spread(value: Unknown) -> dict[Value, Value]:
+    """`**value` in a dict."""
+    return {Unknown(f"**{value.source}"): value}
 
 
 def text(node: ast.AST, limit: int = 400) -> str:
