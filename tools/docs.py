@@ -1,6 +1,7 @@
 """Write what is generated in the documentation, so that none of it is typed.
 
-docs/rules has a page per rule from its docstring and an index; README.md and
+docs/rules has a page per rule from its docstring and an index; docs/architectures.md says which
+architectures fuse what; README.md and
 docs/example-report.md show the real report on examples/broken, and README.md the workflow of
 examples/workflow.yml. `python -m tools.docs` writes,
 `--check` only says whether all of it is fresh.
@@ -18,6 +19,7 @@ from quantgate.report.markdown import to_markdown
 from quantgate.report.text import to_text
 from quantgate.rules import all_rules
 from quantgate.runner import check_models
+from tools.architectures import architectures_page
 
 if TYPE_CHECKING:
     from quantgate.rules import Rule
@@ -92,6 +94,7 @@ def pages() -> dict[Path, str]:
         **{FOLDER / f"{r.id}.md": page(r) for r in rules},
         FOLDER / "README.md": index(rules),
         ROOT / "docs" / "example-report.md": markdown,
+        ROOT / "docs" / "architectures.md": architectures_page(),
         readme_file: between(
             between(readme_file.read_text(), "report", "text", text), "workflow", "yaml", workflow
         ),

@@ -1,11 +1,10 @@
 """Our dialects against the matching functions of each release, run out of its source.
 
 The functions are plain Python, so they are cut out of the source distribution and run without
-installing anything. `VLLM_SOURCES` is a folder that holds `<release>/vllm`.
+installing anything. pip fetches the sources into `out/vllm`, once; part of `make e2e`.
 """
 
 import ast
-import os
 import random
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,8 +16,9 @@ import regex
 
 from quantgate.vllm.dialect import Dialect, Disagreement, Entries, PatternError
 from tests.differential.test_matching import CLASSES, question
+from tools.vllm_extract.sdist import fetch
 
-SOURCES = os.environ.get("VLLM_SOURCES", "")
+SOURCES = Path(__file__).parents[2] / "out" / "vllm"
 RELEASES = (
     "0.10.2",
     "0.11.2",
@@ -48,7 +48,7 @@ def functions(release: str) -> dict[str, Any]:
         "MappingProxyType": MappingProxyType,
         "fnmatch": __import__("fnmatch").fnmatch,
     }
-    folder = Path(SOURCES) / release / "vllm/model_executor/layers/quantization"
+    folder = SOURCES / f"vllm-{release}" / "vllm/model_executor/layers/quantization"
     for file in FILES:
         if not (folder / file).exists():
             continue
@@ -106,8 +106,11 @@ def ours(q: dict[str, Any], dialect: Dialect) -> Any:
 @pytest.mark.parametrize("release", RELEASES)
 def test_same_answers_as_the_release(release: str) -> None:
     """Each release's own functions give our dialect's answers."""
-    if not (Path(SOURCES) / release).is_dir() or not SOURCES:
-        pytest.skip(f"VLLM_SOURCES does not hold the source of {release}")
+    if not (SOURCES / f"vllm-{release}").is_dir():
+        try:
+            fetch(release, SOURCES)
+        except RuntimeError as error:
+            pytest.skip(str(error).splitlines()[0])
     version = tuple(int(p) for p in release.split("."))
     f, dialect = functions(release), Dialect.of(version)
     rng = random.Random(release)

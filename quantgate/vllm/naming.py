@@ -1,0 +1,172 @@
+"""What one release calls the modules of one checkpoint: mapper, fused projections, dense layers.
+
+Put together from the extracted facts (`quantgate.vllm.facts`) and the checkpoint's config.json:
+the architecture, the model within a multimodal one, and what depends on the config.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from quantgate.vllm.facts import facts
+from quantgate.vllm.mapper import NameMapper
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from quantgate.vllm.facts import Architecture
+
+# What the usual families fuse; used where an architecture is unknown or settles it at run time.
+USUAL: Mapping[str, tuple[str, ...]] = {
+    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
+    "gate_up_proj": ("gate_proj", "up_proj"),
+}
+AT_RUN_TIME = "mappings-made-at-run-time"
+
+
+@dataclass(frozen=True)
+class Naming:
+    """The names of one checkpoint in one release.
+
+    Attributes:
+        release: The release asked for.
+        architecture: The name in config.json, empty if there is none.
+        known: Whether the release's registry has it.
+        packed: Fused projection → shards, as the quantization config gets to know them.
+        fused: The same, with what the loaders fuse besides: what layers are made of.
+        mapper: Checkpoint names → vLLM's names, without fusing.
+        lists: The mapper that the names of targets and ignore lists go through; None before 0.10,
+            when they had to be written in vLLM's names.
+        dense: Last names of layers that are always built without quantization.
+        k_eq_v: Whether the code loads k into v on layers that have no v_proj.
+        unknown: What the facts leave open.
+    """
+
+    release: str
+    architecture: str
+    known: bool
+    packed: Mapping[str, tuple[str, ...]]
+    fused: Mapping[str, tuple[str, ...]]
+    mapper: NameMapper = field(default_factory=NameMapper)
+    lists: NameMapper | None = field(default_factory=NameMapper)
+    dense: frozenset[str] = frozenset()
+    k_eq_v: bool = False
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def open_mappings(self) -> bool:
+        """Whether the fused names are a rule of thumb: the Transformers backend, or not known."""
+        return not self.known or AT_RUN_TIME in self.unknown
+
+    def module(self, name: str) -> str | None:
+        """The name that vLLM gives a checkpoint module, not yet fused; None if dropped."""
+        mapped = self.mapper.map(f"{name}.weight")
+        return None if mapped is None else mapped[0].removesuffix(".weight")
+
+    def entry(self, entry: str) -> str | None:
+        """A target or ignore entry as vLLM matches it; None where the release drops it.
+
+        Only what contains a dot and is no pattern is renamed (apply_vllm_mapper).
+        """
+        if entry.startswith("re:") or "." not in entry or self.lists is None:
+            return entry
+        mapped = self.lists.map(entry)
+        return None if mapped is None else mapped[0]
+
+
+def architecture_of(config: Mapping[str, Any]) -> str:
+    """The architecture that config.json names, empty if it names none."""
+    names = config.get("architectures")
+    first = names[0] if isinstance(names, list) and names else ""
+    return first if isinstance(first, str) else ""
+
+
+def naming_of(config: Mapping[str, Any], release: str) -> Naming:
+    """The names of a checkpoint with this config.json in a release."""
+    name = architecture_of(config)
+    version = tuple(int(p) for p in release.split("."))
+    chain = tuple(_chain(name, config, release))
+    if not chain:
+        return Naming(release, name, known=False, packed=USUAL, fused=USUAL)
+    outer = chain[0]
+    packed: dict[str, tuple[str, ...]] = {}
+    fused: dict[str, tuple[str, ...]] = {}
+    for architecture in reversed(chain):
+        for part in architecture.component_packed.values():
+            packed.update(part)
+        packed.update(architecture.packed)
+        fused.update(_stacked(architecture))
+    unknown = tuple(dict.fromkeys(u for a in chain for u in a.unknown))
+    if AT_RUN_TIME in unknown:
+        packed = {**USUAL, **packed}
+    mapper = NameMapper.from_tables(outer.mapper)
+    lists: NameMapper | None = None
+    if version >= (0, 30):
+        lists = mapper.renames()
+    elif version >= (0, 10):
+        lists = mapper.unstacked()
+    return Naming(
+        release,
+        name,
+        known=True,
+        packed=packed,
+        fused={**fused, **packed},
+        mapper=mapper.unstacked(),
+        lists=lists,
+        dense=frozenset(_always_dense(chain)),
+        k_eq_v=any(a.k_eq_v for a in chain),
+        unknown=unknown,
+    )
+
+
+@lru_cache(maxsize=64)
+def _architecture(name: str, release: str) -> Architecture | None:
+    try:
+        return facts(release).architecture(name)
+    except ValueError:
+        return None
+
+
+def _chain(name: str, config: Mapping[str, Any], release: str) -> Iterator[Architecture]:
+    """The architecture, then the models within it, outermost first."""
+    seen: set[str] = set()
+    pending = [(name, config)]
+    while pending:
+        current, inner_config = pending.pop(0)
+        found = _architecture(current, release) if current and current not in seen else None
+        seen.add(current)
+        if found is None:
+            continue
+        yield found
+        text = _text_config(inner_config)
+        for inner in found.inner:
+            names = inner.architectures or tuple(filter(None, [architecture_of(text)]))
+            pending += [(n, text) for n in names[:2]]
+
+
+def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    for key in ("text_config", "llm_config", "language_config"):
+        inner = config.get(key)
+        if isinstance(inner, dict):
+            return inner
+    return config
+
+
+def _stacked(architecture: Architecture) -> dict[str, tuple[str, ...]]:
+    """What the loaders fuse: `.qkv_proj` ← `.q_proj`, … in the order of the rows."""
+    rows: dict[str, list[str]] = {}
+    for fused, shard, _ in architecture.stacked:
+        target, source = fused.strip("."), shard.strip(".")
+        if "." not in target and "." not in source and source not in rows.setdefault(target, []):
+            rows[target].append(source)
+    return {target: tuple(shards) for target, shards in rows.items() if len(shards) > 1}
+
+
+def _always_dense(chain: tuple[Architecture, ...]) -> Iterator[str]:
+    """Last names of layers that every part builds without a quantization config."""
+    for architecture in chain:
+        for layer in architecture.unquantized:
+            if layer.certain and layer.module:
+                yield layer.module.rpartition(".")[2]
