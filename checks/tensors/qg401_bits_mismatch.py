@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Confidence, Fault
+from quantgate.patching import scheme_patch
 from quantgate.quantization.compare import Kind
 from quantgate.quantization.sizes import NEIGHBOURS
 from quantgate.rules import rule
@@ -53,7 +54,7 @@ def check(model: Model) -> Iterator[Fault]:
     Weights without zero points, g_idx or any witness of K: a single odd module of an unknown
     architecture can hide. Values are never read.
     """
-    declaration = model.declaration
+    patch = scheme_patch(model, Kind.BITS, lambda d: {"bits": d.value})
     for module, d in model.differing(Kind.BITS):
         likely = d.witness == NEIGHBOURS
         yield Fault(
@@ -64,20 +65,7 @@ def check(model: Model) -> Iterator[Fault]:
             expected=d.expected,
             found=d.found,
             fix=f"Declare {d.found} for these modules, or export them again with {d.expected}.",
-            patch=_patch(model, d.value) if declaration is not None else (),
+            patch=patch,
             outcome=d.outcome,
             confidence=Confidence.LIKELY if likely else Confidence.CERTAIN,
         )
-
-
-def _patch(model: Model, bits: int | None) -> tuple[dict[str, object], ...]:
-    """One edit of `bits`, where every module agrees that it is wrong in the same way."""
-    declaration = model.declaration
-    values = {d.value for _, d in model.differing(Kind.BITS)}
-    all_wrong = len(model.differences[Kind.BITS]) == sum(
-        s is not None for s in model.schemes.values()
-    )
-    if declaration is None or len(values) != 1 or not all_wrong:
-        return ()
-    key = next((k for k in ("w_bit", "bits") if k in declaration.raw), None)
-    return declaration.patch(key, bits) if key else ()

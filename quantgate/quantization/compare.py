@@ -181,14 +181,14 @@ def _against_scheme(
         )
         scheme = replace(scheme, bits=bits)
     k = _in_features(scheme, seen, sizes)
-    if scheme.group_size and k and k % scheme.group_size:
-        yield Difference(
-            Kind.GROUP_DIVIDES, f"a divisor of K = {k}", str(scheme.group_size), Outcome.FAILS
-        )
     other = _observed_group_size(scheme, seen, k)
     if other is not None:
         yield _group_size(leaves, scheme, Sizes(seen.n or sizes.n, k), other, slicing)
         scheme = _with_group_size(scheme, other)
+    elif scheme.group_size and k and k % scheme.group_size:
+        yield Difference(
+            Kind.GROUP_DIVIDES, f"a divisor of K = {k}", str(scheme.group_size), Outcome.FAILS
+        )
     own = Sizes(seen.n, k, "the tensors themselves")
     sizes = replace(sizes, n=sizes.n or own.n, k=sizes.k or own.k)
     against_witness = tuple(_tensor_differences(leaves, scheme, sizes, slicing))
@@ -228,8 +228,8 @@ def _axis(scheme: Scheme, seen: Observed, leaves: Leaves) -> Difference:
 def _lies_on_its_side(leaves: Leaves, scheme: Scheme, sizes: Sizes, seen: Observed) -> bool:
     """Whether the weight has exactly the expected shape with both axes swapped."""
     n, k = sizes.n, sizes.k
-    if n is None and scheme.scale_name == "scales":
-        n = _scale_columns(leaves)
+    if n is None:
+        n = _rows_of_scale(leaves, scheme)
     if k is None and scheme.group_size and seen.groups:
         k = seen.groups * scheme.group_size
     if n is None or k is None:
@@ -240,9 +240,12 @@ def _lies_on_its_side(leaves: Leaves, scheme: Scheme, sizes: Sizes, seen: Observ
     return len(found) == 2 and found != shape and found == shape[::-1]
 
 
-def _scale_columns(leaves: Leaves) -> int | None:
-    shape = leaves.get("scales", ("", ()))[1]
-    return shape[1] if len(shape) == 2 else None
+def _rows_of_scale(leaves: Leaves, scheme: Scheme) -> int | None:
+    """N as the scale shows it, None where it has one value per block or per tensor."""
+    shape = leaves.get(scheme.scale_name, ("", ()))[1]
+    if len(shape) != 2 or scheme.strategy in {Strategy.BLOCK, Strategy.TENSOR}:
+        return None
+    return shape[1] if scheme.scale_name == "scales" else shape[0]
 
 
 def _transposed(leaves: Leaves, scheme: Scheme) -> Difference:
@@ -388,14 +391,25 @@ def _shape_and_type(
     wanted: Expected, found: tuple[str, tuple[int, ...]], slicing: Slicing
 ) -> Iterator[Difference]:
     dtype, shape = found
+    shaped = _shape_difference(wanted, shape, slicing)
     if dtype not in wanted.dtypes:
         # copy_ casts, so a wrong type never raises; values meant for another type are garbage.
         outcome = Outcome.CONDITIONAL if dtype == "F8_E5M2" else Outcome.SILENT
+        if shaped is not None and wanted.dtypes == ("I32",):
+            # Packed into elements of another width: the length follows from the type.
+            outcome, shaped = shaped.outcome, None
         yield Difference(
             Kind.DTYPE, " or ".join(wanted.dtypes), dtype, outcome, wanted.leaf, wanted.role
         )
+    if shaped is not None:
+        yield shaped
+
+
+def _shape_difference(
+    wanted: Expected, shape: tuple[int, ...], slicing: Slicing
+) -> Difference | None:
     if any(_fits(shape, s) for s in wanted.shapes):
-        return
+        return None
     usual = wanted.shapes[0]
     ranks = {len(s) for s in wanted.shapes}
     kind = Kind.SHAPE if len(shape) in ranks else Kind.RANK
@@ -405,7 +419,7 @@ def _shape_and_type(
     expected = (
         wanted.formula if None in usual or not usual else f"{wanted.formula} = {_text(usual)}"
     )
-    yield Difference(kind, expected, _text(shape), outcome, wanted.leaf, wanted.role)
+    return Difference(kind, expected, _text(shape), outcome, wanted.leaf, wanted.role)
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:

@@ -180,7 +180,7 @@ def _plain(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
             formula = f"[N, K/{scheme.group_size}]"
         case _:
             shapes, axes, formula = ((n, 1),), ("N", "-"), "[N, 1]"
-    scale_types = ("F32", "BF16", "F16")
+    scale_types: tuple[str, ...] = ("F32", "BF16", "F16")
     if scheme.strategy is Strategy.BLOCK:
         scale_types = (*scale_types, "F8_E8M0")
     scale = Expected(scheme.scale_name, Role.SCALE, scale_types, shapes, axes, formula)

@@ -50,7 +50,8 @@ _CLASSES = {"qkv_proj": "QKVParallelLinear", "gate_up_proj": "MergedColumnParall
 
 def is_router(module: str) -> bool:
     """Whether a module chooses experts; vLLM builds most of those without quantization."""
-    return module.rpartition(".")[2] in _REPLICATED
+    parts = module.split(".")
+    return parts[-1] in _REPLICATED or parts[-2:] == ["router", "proj"]
 
 
 def build_layers(modules: Iterable[str]) -> tuple[Layer, ...]:
@@ -60,13 +61,16 @@ def build_layers(modules: Iterable[str]) -> tuple[Layer, ...]:
     order: dict[str, None] = {}
     alone: dict[str, str] = {}
     shard_to_fused = {s: f for f, shards in PACKED.items() for s in shards}
+    modules = tuple(modules)
+    # In latent attention q_proj stands alone.
+    latent = {m.rpartition(".")[0] for m in modules if m.endswith(".kv_a_proj_with_mqa")}
     for module in modules:
         block = expert_block(module)
         parent, _, leaf = module.rpartition(".")
         if block is not None:
             experts.setdefault(block, []).append(module)
             order.setdefault(block)
-        elif leaf in shard_to_fused:
+        elif leaf in shard_to_fused and not (leaf == "q_proj" and parent in latent):
             prefix = f"{parent}.{shard_to_fused[leaf]}" if parent else shard_to_fused[leaf]
             fused.setdefault(prefix, {})[leaf] = module
             order.setdefault(prefix)

@@ -51,6 +51,16 @@ def slicing_of(module: str) -> Slicing:
     return Slicing.ROW if leaf in _ROW else Slicing.REPLICATED
 
 
+def shape_consequence(outcome: Outcome) -> str:
+    """What that outcome looks like, as the end of a sentence."""
+    if outcome is Outcome.SILENT:
+        return "vLLM cuts or stretches it to fit without a word, and the model answers nonsense"
+    return (
+        "the load ends in a bare `AssertionError` or `start (..) + length (..) exceeds "
+        "dimension size`"
+    )
+
+
 def shape_outcome(
     axes: Sequence[str], expected: Sequence[int | None], found: Sequence[int], slicing: Slicing
 ) -> Outcome:

@@ -1,0 +1,81 @@
+"""QG416 declared-quantized-stored-dense."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgate.findings import Fault, Outcome
+from quantgate.patching import ignore_patch, removal_patch
+from quantgate.quantization.compare import Kind
+from quantgate.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from quantgate.model import Model
+
+
+@rule("QG416", "declared-quantized-stored-dense")
+def check(model: Model) -> Iterator[Fault]:
+    """A layer that the config quantizes is stored with a dense weight.
+
+    ## What it checks
+
+    Linear modules with a float `weight` and no scales whose declared scheme is a quantized one: a
+    layer that was left out of the quantization and is missing in the ignore list.
+
+    ## Why it matters
+
+    For packed formats the load fails: `There is no module or parameter named '.. .weight'`, or
+    `'QKVParallelLinear' object has no attribute 'data'`. For FP8 and INT8 the parameter has the
+    same name, so vLLM casts the bfloat16 weight into it without a word and multiplies with an
+    uninitialised scale.
+
+    ## Example
+
+    ```
+    quantization_config: {"quant_method": "compressed-tensors", "ignore": ["lm_head"], ..}
+    model.layers.0.mlp.down_proj.weight  BF16 [256, 512]    # the others are packed
+    ```
+
+    ## Fix
+
+    Name the layers in `ignore` (`modules_to_not_convert` for AWQ and FP8), or quantize them. The
+    parts of a fused layer go together: either q, k and v are dense, or none is. If nothing at all
+    is quantized, remove the block.
+
+    ## Seen in
+
+    - https://github.com/intel/auto-round/issues/422
+    - https://github.com/vllm-project/vllm/pull/41994
+
+    ## Not checked
+
+    Routers, other towers and draft layers, which most models build without quantization.
+    """
+    pairs = list(model.differing(Kind.DENSE))
+    if not pairs:
+        return
+    declared = sum(scheme is not None for scheme in model.schemes.values())
+    all_dense = len(pairs) == declared and not model.quantized_modules
+    patch = removal_patch(model) if all_dense else ignore_patch(model)
+    for module, d in pairs:
+        effect = (
+            "vLLM casts the dense weight without a word, and the layer computes nonsense"
+            if d.outcome is Outcome.SILENT
+            else "the load ends in `There is no module or parameter named .. weight`"
+        )
+        if all_dense:
+            fix = "The weights are not quantized at all: remove the quantization block."
+        else:
+            fix = "Name these layers in the ignore list (fused ones as a whole), or quantize them."
+        yield Fault(
+            message=f"The config quantizes this layer, but its weight is dense: {effect}.",
+            module=module,
+            tensor=f"{module}.weight",
+            expected=d.expected,
+            found=d.found,
+            fix=fix,
+            patch=patch,
+            outcome=d.outcome,
+        )
