@@ -14,9 +14,11 @@ from quantgate.quantization.reading import KNOWN_METHODS, read_declaration
 from quantgate.quantization.recognise import meant_method
 from quantgate.quantization.sizes import witness_sizes
 from quantgate.targets import Target
+from quantgate.vllm.dialect import Dialect
 from quantgate.vllm.layers import build_layers, is_router
 from quantgate.vllm.loading import slicing_of
-from quantgate.vllm.matching import Decision, Stored, decide
+from quantgate.vllm.matching import Decision, Matcher, Stored
+from quantgate.vllm.naming import naming_of
 from quantgate.vllm.resolution import resolve
 from quantgate.vllm.structure import find_decoder
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from quantgate.quantization.scheme import Scheme, Sizes
     from quantgate.report.model import ResolvedTarget
     from quantgate.vllm.layers import Layer
+    from quantgate.vllm.naming import Naming
     from quantgate.vllm.structure import Decoder
 
     Leaves = Mapping[str, tuple[str, tuple[int, ...]]]
@@ -36,6 +39,11 @@ _FLOATS = frozenset({"F16", "BF16", "F32"})
 # Draft layers for speculative decoding; the main model never loads them.
 _DRAFT = frozenset({"mtp", "eh_proj"})
 _TOWERS = ("vision", "visual", "audio", "speech", "projector", "multi_modal")
+
+# What is derived from the files alone, whatever the target.
+_OF_THE_FILES = frozenset(
+    {"declaration", "modules", "linears", "_stored", "sizes", "decoder", "quantized_modules"}
+)
 
 
 @dataclass(frozen=True)
@@ -46,12 +54,23 @@ class Model:
     target: Target = Target()  # noqa: RUF009
 
     def seen_by(self, target: Target) -> Model:
-        """The same checkpoint for another target; nothing derived so far depends on the target."""
+        """The same checkpoint for another target; what the two have in common is kept.
+
+        Two releases that name and match alike have everything in common.
+        """
         if target == self.target:
             return self
         other = Model(self.checkpoint, target)
-        other.__dict__.update({k: v for k, v in self.__dict__.items() if k != "target"})
+        alike = (self.naming, self.dialect) == (other.naming, other.dialect)
+        kept = self.__dict__.keys() if alike else self.__dict__.keys() & _OF_THE_FILES
+        own = {"checkpoint", "target", "naming", "dialect"}
+        other.__dict__.update({k: self.__dict__[k] for k in kept if k not in own})
         return other
+
+    @property
+    def view(self) -> tuple[Naming, Dialect]:
+        """What decides everything but the engine's limits: equal for targets that see alike."""
+        return self.naming, self.dialect
 
     @cached_property
     def declaration(self) -> Declaration | None:
@@ -73,6 +92,16 @@ class Model:
         return modules
 
     @cached_property
+    def naming(self) -> Naming:
+        """What the target's release calls the modules of this checkpoint."""
+        return naming_of(self.checkpoint.config, self.target.release)
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        """How the target's release matches names against lists."""
+        return Dialect.of(self.target.version)
+
+    @cached_property
     def linears(self) -> tuple[str, ...]:
         """Modules that are Linear layers: quantized in any way, or with a dense 2-D weight."""
         return tuple(name for name, leaves in self.modules.items() if _is_linear(name, leaves))
@@ -80,7 +109,7 @@ class Model:
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """The Linear modules put together into vLLM's layers."""
-        return build_layers(self.linears)
+        return build_layers(self.linears, self.naming)
 
     @cached_property
     def decisions(self) -> Mapping[str, Decision]:
@@ -88,8 +117,8 @@ class Model:
         declaration = self.declaration
         if declaration is None or not declaration.modelled:
             return {}
-        stored = self._stored
-        return {layer.prefix: decide(declaration, layer, stored) for layer in self.layers}
+        matcher = Matcher(declaration, self.naming, self.dialect, self._stored)
+        return {layer.prefix: matcher.decide(layer) for layer in self.layers}
 
     @cached_property
     def reaches_nothing(self) -> bool:

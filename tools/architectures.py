@@ -37,7 +37,7 @@ def architectures_page() -> str:
                 history[name].append((release, text))
     current = set(facts(newest).architectures)
     lines = []
-    for name in sorted(current, key=str.lower):
+    for name in sorted(current, key=lambda n: (n.lower(), n)):
         since, entries = history[name][0][0], history[name]
         first = f"≤ {since}" if since == known[0] else since
         before = "; ".join(f"from {release}: {text}" for release, text in entries[:-1])

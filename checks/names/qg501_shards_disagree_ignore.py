@@ -146,12 +146,19 @@ def _list_key(declaration: Declaration) -> str:
 def _patch(declaration: Declaration, addable: Sequence[Disagreement]) -> tuple[dict[str, Any], ...]:
     key = _list_key(declaration)
     values = declaration.raw.get(key)
-    names = [layer.shard_prefix(s) for layer, d in addable for s in d.unnamed]
+    names = [_checkpoint_name(layer, s) for layer, d in addable for s in d.unnamed]
     if not isinstance(values, list) or not values or len(names) > MAX_PATCH:
         return ()
     if declaration.file != "config.json":
         return ()
     return tuple({"op": "add", "path": f"{declaration.path}/{key}/-", "value": n} for n in names)
+
+
+def _checkpoint_name(layer: Layer, shard: str) -> str:
+    """A shard as the checkpoint calls it, or would call it beside the shards that it has."""
+    known = dict(layer.shards).get(shard)
+    beside = next((m for _, m in layer.shards if m is not None), layer.prefix)
+    return known or f"{beside.rpartition('.')[0]}.{shard}"
 
 
 def _fix(

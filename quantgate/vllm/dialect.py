@@ -181,6 +181,12 @@ class Dialect:
         shards = packed.get(leaf(name))
         return listed(name) if shards is None else _unanimous(name, shards, listed)
 
+    @staticmethod
+    def unanimous(name: str, packed: Packed, listed: Callable[[str], bool]) -> bool | Disagreement:
+        """The answer for a fused layer's shards, or for the layer itself if it is not fused."""
+        shards = packed.get(leaf(name))
+        return listed(name) if shards is None else _unanimous(name, shards, listed)
+
 
 def leaf(name: str) -> str:
     """The last component of a module name."""
@@ -210,6 +216,16 @@ def class_match(entries: Iterable[str], cls: str) -> str | None:
         elif entry.lower() in cls.lower():
             return entry
     return None
+
+
+def equal_or_regex(entry: str, name: str) -> bool:
+    """Equality, or `re:` and a pattern; a broken pattern matches nothing."""
+    if not entry.startswith("re:"):
+        return entry == name
+    try:
+        return regex_matches(entry[3:], name)
+    except PatternError:
+        return False
 
 
 @lru_cache(maxsize=8192)

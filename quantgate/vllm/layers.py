@@ -6,16 +6,14 @@ one `experts`. Quantization is decided per vLLM layer, so everything below asks 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-PACKED: Mapping[str, tuple[str, ...]] = {
-    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
-    "gate_up_proj": ("gate_proj", "up_proj"),
-}
+    from quantgate.vllm.naming import Naming
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,7 @@ class Layer:
         cls: Its class: `QKVParallelLinear`, `MergedColumnParallelLinear`, `RowParallelLinear`,
             `ColumnParallelLinear`, `ReplicatedLinear`, `RoutedExperts`, `ParallelLMHead`,
             `VocabParallelEmbedding`.
-        shards: Shard name → checkpoint module, or None where the checkpoint has no such module;
+        shards: (shard name, checkpoint module), the module None where the checkpoint has none;
             empty for a layer that is not fused.
         modules: The checkpoint modules that it is made of.
     """
@@ -45,7 +43,6 @@ class Layer:
 
 _ROW = frozenset({"o_proj", "down_proj", "out_proj", "dense", "fc2", "c_proj", "dense_4h_to_h"})
 _REPLICATED = frozenset({"gate", "router", "shared_expert_gate"})
-_CLASSES = {"qkv_proj": "QKVParallelLinear", "gate_up_proj": "MergedColumnParallelLinear"}
 
 
 def is_router(module: str) -> bool:
@@ -54,41 +51,77 @@ def is_router(module: str) -> bool:
     return parts[-1] in _REPLICATED or parts[-2:] == ["router", "proj"]
 
 
-def build_layers(modules: Iterable[str]) -> tuple[Layer, ...]:
-    """Put a checkpoint's linear modules together into vLLM's layers, in order of appearance."""
-    fused: dict[str, dict[str, str]] = {}
-    experts: dict[str, list[str]] = {}
-    order: dict[str, None] = {}
-    alone: dict[str, str] = {}
-    shard_to_fused = {s: f for f, shards in PACKED.items() for s in shards}
-    modules = tuple(modules)
-    # In latent attention q_proj stands alone.
-    latent = {m.rpartition(".")[0] for m in modules if m.endswith(".kv_a_proj_with_mqa")}
-    for module in modules:
-        block = expert_block(module)
-        parent, _, leaf = module.rpartition(".")
+def build_layers(modules: Iterable[str], naming: Naming) -> tuple[Layer, ...]:
+    """Put a checkpoint's linear modules together into vLLM's layers, in order of appearance.
+
+    Modules that the model class drops are left out.
+    """
+    named = {m: v for m in modules if (v := naming.module(m)) is not None}
+    siblings: dict[str, set[str]] = defaultdict(set)
+    for vllm_name in named.values():
+        parent, _, leaf = vllm_name.rpartition(".")
+        siblings[parent].add(leaf)
+    groups = _groups_by_shard(naming.fused)
+    members: dict[str, list[tuple[str, str]]] = {}
+    shards_of: dict[str, tuple[str, ...]] = {}
+    for module, vllm_name in named.items():
+        parent, _, leaf = vllm_name.rpartition(".")
+        block = expert_block(vllm_name)
         if block is not None:
-            experts.setdefault(block, []).append(module)
-            order.setdefault(block)
-        elif leaf in shard_to_fused and not (leaf == "q_proj" and parent in latent):
-            prefix = f"{parent}.{shard_to_fused[leaf]}" if parent else shard_to_fused[leaf]
-            fused.setdefault(prefix, {})[leaf] = module
-            order.setdefault(prefix)
+            prefix = block
         else:
-            alone[module] = leaf
-            order.setdefault(module)
-    layers = []
-    for prefix in order:
-        leaf = prefix.rpartition(".")[2]
-        if prefix in experts:
-            layers.append(Layer(prefix, "RoutedExperts", (), tuple(experts[prefix])))
-        if prefix in fused:
-            found = fused[prefix]
-            shards = tuple((s, found.get(s)) for s in PACKED[leaf])
-            layers.append(Layer(prefix, _CLASSES[leaf], shards, tuple(found.values())))
-        if prefix in alone:
-            layers.append(Layer(prefix, _class_of(leaf), (), (prefix,)))
-    return tuple(layers)
+            fused, shards = _group(leaf, siblings[parent], groups)
+            prefix = (f"{parent}.{fused}" if parent else fused) if shards else vllm_name
+            if shards:
+                shards_of[prefix] = shards
+        members.setdefault(prefix, []).append((leaf, module))
+    return tuple(
+        _layer(prefix, found, shards_of.get(prefix, ()), experts=expert_block(named[found[0][1]]))
+        for prefix, found in members.items()
+    )
+
+
+def _layer(
+    prefix: str, found: list[tuple[str, str]], shards: tuple[str, ...], *, experts: str | None
+) -> Layer:
+    modules = tuple(module for _, module in found)
+    if experts is not None:
+        return Layer(prefix, "RoutedExperts", (), modules)
+    leaf = prefix.rpartition(".")[2]
+    by_leaf = dict(found)
+    return Layer(
+        prefix,
+        _class_of(leaf, fused=bool(shards)),
+        tuple((s, by_leaf.get(s)) for s in shards),
+        modules,
+    )
+
+
+def _groups_by_shard(
+    fused: Mapping[str, tuple[str, ...]],
+) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
+    groups: dict[str, list[tuple[str, tuple[str, ...]]]] = defaultdict(list)
+    for name, shards in fused.items():
+        if len(shards) > 1:
+            for shard in shards:
+                groups[shard].append((name, shards))
+    return groups
+
+
+def _group(
+    leaf: str, siblings: set[str], groups: Mapping[str, list[tuple[str, tuple[str, ...]]]]
+) -> tuple[str, tuple[str, ...]]:
+    """The fused projection a module belongs to: the one of whose shards most are there.
+
+    A module without any other shard beside it stands alone (q_proj of latent attention).
+    """
+    best: tuple[str, tuple[str, ...]] = ("", ())
+    most = 1
+    for name, shards in groups.get(leaf, ()):
+        present = sum(s in siblings for s in shards)
+        if present > most:
+            best, most = (name, shards), present
+    return best
 
 
 def expert_block(module: str) -> str | None:
@@ -99,11 +132,13 @@ def expert_block(module: str) -> str | None:
     return f"{head}.experts"
 
 
-def _class_of(leaf: str) -> str:
+def _class_of(leaf: str, *, fused: bool) -> str:
     if leaf == "lm_head":
         return "ParallelLMHead"
-    if leaf in _CLASSES:
-        return _CLASSES[leaf]
+    if "qkv" in leaf or leaf == "query_key_value":
+        return "QKVParallelLinear"
+    if fused or leaf == "gate_up_proj":
+        return "MergedColumnParallelLinear"
     if "embed" in leaf or leaf == "wte":
         return "VocabParallelEmbedding"
     if leaf in _ROW:

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from quantgate.vllm.conditions import text_config
 from quantgate.vllm.facts import facts
 from quantgate.vllm.mapper import NameMapper
+from quantgate.vllm.packing import effective_packed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from quantgate.vllm.facts import Architecture
 
@@ -44,7 +46,7 @@ class Naming:
         unknown: What the facts leave open.
     """
 
-    release: str
+    release: str = field(compare=False)
     architecture: str
     known: bool
     packed: Mapping[str, tuple[str, ...]]
@@ -65,12 +67,15 @@ class Naming:
         mapped = self.mapper.map(f"{name}.weight")
         return None if mapped is None else mapped[0].removesuffix(".weight")
 
-    def entry(self, entry: str) -> str | None:
+    def entry(self, entry: str, *, dotted_only: bool = False) -> str | None:
         """A target or ignore entry as vLLM matches it; None where the release drops it.
 
-        Only what contains a dot and is no pattern is renamed (apply_vllm_mapper).
+        With `dotted_only` what has no dot or is a pattern is left alone, as in
+        compressed_tensors.py apply_vllm_mapper.
         """
-        if entry.startswith("re:") or "." not in entry or self.lists is None:
+        if self.lists is None:
+            return entry
+        if dotted_only and ("." not in entry or entry.startswith("re:")):
             return entry
         mapped = self.lists.map(entry)
         return None if mapped is None else mapped[0]
@@ -90,15 +95,13 @@ def naming_of(config: Mapping[str, Any], release: str) -> Naming:
     chain = tuple(_chain(name, config, release))
     if not chain:
         return Naming(release, name, known=False, packed=USUAL, fused=USUAL)
-    outer = chain[0]
-    packed: dict[str, tuple[str, ...]] = {}
-    fused: dict[str, tuple[str, ...]] = {}
-    for architecture in reversed(chain):
-        for part in architecture.component_packed.values():
-            packed.update(part)
-        packed.update(architecture.packed)
+    outer = chain[0][0]
+    built = effective_packed(outer, config, chain[1:])
+    packed: dict[str, tuple[str, ...]] = dict(built.packed)
+    fused: dict[str, tuple[str, ...]] = dict(built.late)
+    for architecture, _ in reversed(chain):
         fused.update(_stacked(architecture))
-    unknown = tuple(dict.fromkeys(u for a in chain for u in a.unknown))
+    unknown = tuple(dict.fromkeys(u for a, _ in chain for u in a.unknown))
     if AT_RUN_TIME in unknown:
         packed = {**USUAL, **packed}
     mapper = NameMapper.from_tables(outer.mapper)
@@ -115,8 +118,8 @@ def naming_of(config: Mapping[str, Any], release: str) -> Naming:
         fused={**fused, **packed},
         mapper=mapper.unstacked(),
         lists=lists,
-        dense=frozenset(_always_dense(chain)),
-        k_eq_v=any(a.k_eq_v for a in chain),
+        dense=frozenset(_always_dense(a for a, _ in chain)),
+        k_eq_v=any(a.k_eq_v for a, _ in chain),
         unknown=unknown,
     )
 
@@ -129,8 +132,10 @@ def _architecture(name: str, release: str) -> Architecture | None:
         return None
 
 
-def _chain(name: str, config: Mapping[str, Any], release: str) -> Iterator[Architecture]:
-    """The architecture, then the models within it, outermost first."""
+def _chain(
+    name: str, config: Mapping[str, Any], release: str
+) -> Iterator[tuple[Architecture, Mapping[str, Any]]]:
+    """The architecture and its config, then the models within it, outermost first."""
     seen: set[str] = set()
     pending = [(name, config)]
     while pending:
@@ -139,19 +144,11 @@ def _chain(name: str, config: Mapping[str, Any], release: str) -> Iterator[Archi
         seen.add(current)
         if found is None:
             continue
-        yield found
-        text = _text_config(inner_config)
+        yield found, inner_config
+        text = text_config(inner_config)
         for inner in found.inner:
             names = inner.architectures or tuple(filter(None, [architecture_of(text)]))
             pending += [(n, text) for n in names[:2]]
-
-
-def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    for key in ("text_config", "llm_config", "language_config"):
-        inner = config.get(key)
-        if isinstance(inner, dict):
-            return inner
-    return config
 
 
 def _stacked(architecture: Architecture) -> dict[str, tuple[str, ...]]:
@@ -164,7 +161,7 @@ def _stacked(architecture: Architecture) -> dict[str, tuple[str, ...]]:
     return {target: tuple(shards) for target, shards in rows.items() if len(shards) > 1}
 
 
-def _always_dense(chain: tuple[Architecture, ...]) -> Iterator[str]:
+def _always_dense(chain: Iterable[Architecture]) -> Iterator[str]:
     """Last names of layers that every part builds without a quantization config."""
     for architecture in chain:
         for layer in architecture.unquantized:

@@ -16,8 +16,7 @@ from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.gptq import GptqDeclaration
 from quantgate.quantization.observed import observe
 from quantgate.report.model import ResolvedTarget
-from quantgate.vllm.layers import PACKED
-from quantgate.vllm.matching import equal_or_regex
+from quantgate.vllm.dialect import equal_or_regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -69,19 +68,26 @@ class _Names:
         self._by_shard: dict[str, tuple[Layer, str]] = {}
         self._by_leaf: dict[str, list[str]] = defaultdict(list)
         self._substrings = isinstance(model.declaration, (AwqDeclaration, GptqDeclaration))
+        self._slice_of: dict[str, tuple[Layer, str]] = {}
         for layer in model.layers:
             self._by_prefix[layer.prefix] = layer
             for shard, module in layer.shards:
                 if module is not None:
-                    self._by_shard[module] = (layer, shard)
+                    self._by_shard[layer.shard_prefix(shard)] = (layer, shard)
+                    self._slice_of[module] = (layer, shard)
             for module in layer.modules:
                 self._by_leaf[module.rpartition(".")[2]].append(module)
 
     def entry(self, entry: str, role: str) -> ResolvedTarget:
         """Where one entry of a target or ignore list leads."""
-        whole = [layer for layer in self._layers(entry) if layer.shards]
-        alone = [layer for layer in self._layers(entry) if not layer.shards]
-        slices = list(self._slices(entry))
+        mapped = self._model.naming.entry(entry, dotted_only=not self._substrings)
+        if mapped is None:
+            note = "the model class drops this name"
+            return ResolvedTarget(entry, "", "skipped", role=role, note=note)
+        layers = list(self._layers(mapped, entry))
+        whole = [layer for layer in layers if layer.shards]
+        alone = [layer for layer in layers if not layer.shards]
+        slices = list(self._slices(mapped))
         count = sum(len(x.modules) for x in (*whole, *alone)) + len(slices)
         if whole:
             leaf = ", ".join(dict.fromkeys(x.prefix.rpartition(".")[2] for x in whole))
@@ -101,12 +107,14 @@ class _Names:
 
     def standard(self, name: str) -> ResolvedTarget:
         """Where a standard projection name leads, whether the model has it or not."""
-        fused = next((f for f, shards in PACKED.items() if name in shards), "")
+        fused = next(
+            (f for f, s in self._model.naming.fused.items() if name in s and f != name), ""
+        )
         modules = self._by_leaf.get(name, [])
         if modules:
             if not fused:
                 return ResolvedTarget(name, name, "direct", modules=len(modules), role="standard")
-            held = [self._by_shard[m] for m in modules if m in self._by_shard]
+            held = [self._slice_of[m] for m in modules if m in self._slice_of]
             if not held:  # inside the fused experts
                 return ResolvedTarget(
                     name, "experts", "fused-slice", modules=len(modules), role="standard"
@@ -122,15 +130,15 @@ class _Names:
             )
         return ResolvedTarget(name, "", "skipped", role="standard", note="not in this model")
 
-    def _layers(self, entry: str) -> Iterator[Layer]:
-        """Layers whose own name or class the entry names."""
+    def _layers(self, entry: str, written: str) -> Iterator[Layer]:
+        """Layers whose own name or class the entry names; `written` is its form in the config."""
         if not entry.startswith("re:") and not self._substrings:
             if entry in self._by_prefix:
                 yield self._by_prefix[entry]
                 return
             for layer in self._by_prefix.values():
                 decision = self._model.decisions.get(layer.prefix)
-                if decision is not None and decision.by == f"target {entry}":
+                if decision is not None and decision.by == f"target {written}":
                     yield layer
             return
         for prefix, layer in self._by_prefix.items():

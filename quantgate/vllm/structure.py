@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from quantgate.vllm.layers import PACKED
+from quantgate.vllm.naming import USUAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -80,7 +80,7 @@ class Decoder:
 def _unfused(module: str) -> tuple[str, ...]:
     """A module that is fused on disk counts as its projections."""
     parent, dot, last = module.rpartition(".")
-    return tuple(f"{parent}{dot}{shard}" for shard in PACKED.get(last, (last,)))
+    return tuple(f"{parent}{dot}{shard}" for shard in USUAL.get(last, (last,)))
 
 
 def _block(module: str) -> str:
