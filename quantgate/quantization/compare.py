@@ -92,7 +92,7 @@ def compare(
     A scheme of None declares the module dense. `sizes` are what an independent witness knows.
     """
     if scheme is None or scheme.layout is Layout.DENSE:
-        return tuple(_against_dense(leaves))
+        return tuple(_against_dense(leaves, sizes, slicing))
     stored = stored_layout(leaves)
     if stored is Layout.DENSE:
         return (_dense(leaves, scheme),)
@@ -139,13 +139,26 @@ def _layout(
     return Difference(Kind.LAYOUT, str(scheme.layout), found, outcome)
 
 
-def _against_dense(leaves: Leaves) -> Iterator[Difference]:
+def _against_dense(leaves: Leaves, sizes: Sizes, slicing: Slicing) -> Iterator[Difference]:
     if is_quantized(leaves):
         stored = [leaf for leaf in sorted(leaves) if leaf not in _HARMLESS]
         found = ", ".join(f"{leaf} {leaves[leaf][0]}" for leaf in stored)
         # An int8 or float8 `weight` alone has the name of the dense one, and is cast.
         outcome = Outcome.SILENT if stored == ["weight"] else Outcome.FAILS
         yield Difference(Kind.QUANTIZED, "weight BF16 or F16", found, outcome)
+        return
+    shape = leaves["weight"][1] if "weight" in leaves else ()
+    wanted = (sizes.n, sizes.k)
+    if len(shape) == 2 and not _fits(shape, wanted):
+        yield Difference(
+            Kind.SIZE,
+            f"N x K = {sizes.n or '?'} x {sizes.k or '?'}",
+            f"{shape[0]} x {shape[1]}",
+            shape_outcome(("N", "K"), wanted, shape, slicing),
+            "weight",
+            Role.WEIGHT,
+            witness=sizes.witness,
+        )
 
 
 def _dense(leaves: Leaves, scheme: Scheme) -> Difference:

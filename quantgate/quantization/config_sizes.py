@@ -1,0 +1,196 @@
+"""The sizes that config.json implies for the modules of known architectures.
+
+Source: the `__init__` of the model classes, vLLM 0.32.0, vllm/model_executor/models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Size = tuple[int | None, int | None]  # (N, K)
+
+
+class Attention(Enum):
+    """How an architecture's attention follows from its config."""
+
+    PLAIN = "plain"
+    GATED = "gated"  # q_proj is twice as high: half of it gates the output
+    LATENT = "latent"  # q and kv go through low-rank projections
+    OPEN = "open"  # differs by layer
+
+
+_OWN_HEAD_SIZE = frozenset(  # vLLM computes the head size itself and never reads `head_dim`
+    {
+        *("Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "CohereForCausalLM", "Cohere2ForCausalLM"),
+        *("Olmo2ForCausalLM", "Olmo3ForCausalLM"),
+    }
+)
+KNOWN: Mapping[str, Attention] = {
+    **dict.fromkeys(
+        (
+            *("LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM", "Phi3ForCausalLM"),
+            *("Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM"),
+            *("GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM", "GraniteForCausalLM"),
+            *("CohereForCausalLM", "Cohere2ForCausalLM", "Olmo2ForCausalLM", "Olmo3ForCausalLM"),
+            *("Glm4ForCausalLM", "Glm4MoeForCausalLM", "Ministral3ForCausalLM"),
+            *("Gemma3ForConditionalGeneration", "Mistral3ForConditionalGeneration"),
+            *("Qwen2_5_VLForConditionalGeneration", "Qwen2VLForConditionalGeneration"),
+            *("Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration"),
+        ),
+        Attention.PLAIN,
+    ),
+    **dict.fromkeys(
+        (
+            *("Qwen3NextForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"),
+            *("Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"),
+        ),
+        Attention.GATED,
+    ),
+    **dict.fromkeys(
+        ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM"),
+        Attention.LATENT,
+    ),
+    **dict.fromkeys(("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration"), Attention.OPEN),
+}
+
+
+@dataclass(frozen=True)
+class ConfigSizes:
+    """The sizes of one config.json. Leaves are the last names of modules."""
+
+    plain: Mapping[str, Size]
+    routed: Mapping[str, Size]
+    shared: Mapping[str, Size]
+    vocabulary: Size
+
+    def of(self, module: str) -> Size | None:
+        """(N, K) of a checkpoint module, None where config.json does not give it."""
+        leaf = module.rpartition(".")[2]
+        if leaf in {"embed_tokens", "lm_head"}:
+            return self.vocabulary
+        if ".experts." in module:
+            return self.routed.get(leaf)
+        if "shared_expert" in module:
+            return self.shared.get(leaf)
+        return self.plain.get(leaf)
+
+
+def config_sizes(config: Mapping[str, Any]) -> ConfigSizes | None:
+    """The sizes that config.json implies, None for an architecture that is not known here."""
+    names = config.get("architectures")
+    first = names[0] if isinstance(names, list) and names else None
+    kind = KNOWN.get(first) if isinstance(first, str) else None
+    if kind is None or first is None:
+        return None
+    inner = config.get("text_config")
+    c = _Numbers(inner if isinstance(inner, dict) else config)
+    hidden = c("hidden_size")
+    attention: dict[str, Size] = {}
+    if kind is Attention.LATENT:
+        attention = _latent(c, hidden)
+    elif kind is not Attention.OPEN:
+        attention = _heads(c, hidden, gated=kind is Attention.GATED, own=first in _OWN_HEAD_SIZE)
+    if kind is Attention.GATED:
+        attention.update(_linear_attention(c, hidden))
+    return ConfigSizes(
+        {**attention, **_mlp(hidden, c("intermediate_size"))},
+        _mlp(hidden, c("moe_intermediate_size") or c("intermediate_size")),
+        _mlp(hidden, _shared_width(c)),
+        (c("vocab_size"), hidden),
+    )
+
+
+class _Numbers:
+    """Sane positive numbers of a config, None for everything else."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = config
+
+    def __call__(self, key: str) -> int | None:
+        value = self._config.get(key)
+        return value if type(value) is int and 0 < value < 1 << 31 else None
+
+    def total(self, *factors: int | None) -> int | None:
+        """The product, None if a factor is unknown."""
+        result = 1
+        for factor in factors:
+            if factor is None:
+                return None
+            result *= factor
+        return result
+
+
+def _plus(*terms: int | None) -> int | None:
+    known = [t for t in terms if t is not None]
+    return sum(known) if len(known) == len(terms) else None
+
+
+def _heads(c: _Numbers, hidden: int | None, *, gated: bool, own: bool) -> dict[str, Size]:
+    heads = c("num_attention_heads")
+    kv_heads = c("num_key_value_heads") or heads
+    computed = hidden // heads if hidden and heads else None
+    head = c("head_dim") or computed
+    if own and head != computed:
+        head = None
+    q, kv = c.total(heads, head), c.total(kv_heads, head)
+    rows = c.total(2, q) if gated else q
+    return {
+        "q_proj": (rows, hidden),
+        "k_proj": (kv, hidden),
+        "v_proj": (kv, hidden),
+        "qkv_proj": (_plus(rows, kv, kv), hidden),
+        "o_proj": (hidden, q),
+    }
+
+
+def _latent(c: _Numbers, hidden: int | None) -> dict[str, Size]:
+    heads, nope, rope = c("num_attention_heads"), c("qk_nope_head_dim"), c("qk_rope_head_dim")
+    value, kv_rank, q_rank = c("v_head_dim"), c("kv_lora_rank"), c("q_lora_rank")
+    query = c.total(heads, _plus(nope, rope))
+    return {
+        "q_proj": (query, hidden),
+        "q_a_proj": (q_rank, hidden),
+        "q_b_proj": (query, q_rank),
+        "kv_a_proj_with_mqa": (_plus(kv_rank, rope), hidden),
+        "kv_b_proj": (c.total(heads, _plus(nope, value)), kv_rank),
+        "o_proj": (hidden, c.total(heads, value)),
+    }
+
+
+def _linear_attention(c: _Numbers, hidden: int | None) -> dict[str, Size]:
+    values = c("linear_num_value_heads")
+    key = c.total(c("linear_num_key_heads"), c("linear_key_head_dim"))
+    value = c.total(values, c("linear_value_head_dim"))
+    return {
+        "in_proj_qkvz": (_plus(key, key, value, value), hidden),
+        "in_proj_qkv": (_plus(key, key, value), hidden),
+        "in_proj_z": (value, hidden),
+        "in_proj_ba": (c.total(2, values), hidden),
+        "in_proj_a": (values, hidden),
+        "in_proj_b": (values, hidden),
+        "out_proj": (hidden, value),
+    }
+
+
+def _shared_width(c: _Numbers) -> int | None:
+    """Width of the shared experts: named outright, or a number of routed ones."""
+    named = c("shared_expert_intermediate_size")
+    return named or c.total(c("n_shared_experts"), c("moe_intermediate_size"))
+
+
+def _mlp(hidden: int | None, inner: int | None) -> dict[str, Size]:
+    into, out = (inner, hidden), (hidden, inner)
+    return {
+        "gate_proj": into,
+        "up_proj": into,
+        "gate_up_proj": (2 * inner if inner else None, hidden),
+        "down_proj": out,
+        "w1": into,
+        "w3": into,
+        "w2": out,
+    }
