@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _FLOATS = frozenset({"F16", "BF16", "F32"})
 # Draft layers for speculative decoding; the main model never loads them.
 _DRAFT = frozenset({"mtp", "eh_proj"})
+_KV_SCALES = frozenset({"k_scale", "v_scale", "q_scale", "kv_scale", "output_scale"})
 _TOWERS = ("vision", "visual", "audio", "speech", "projector", "multi_modal")
 
 # What is derived from the files alone, whatever the target.
@@ -220,7 +221,9 @@ class Model:
     @cached_property
     def decoder(self) -> Decoder | None:
         """The skeleton of the text decoder, None where there is no list of layers."""
-        return find_decoder(self.checkpoint.config, self.modules)
+        # A module that holds nothing but scales of the KV cache is not asked of other layers.
+        loose = {m for m, leaves in self.modules.items() if leaves.keys() <= _KV_SCALES}
+        return find_decoder(self.checkpoint.config, self.modules, loose)
 
     @cached_property
     def quantized_modules(self) -> tuple[str, ...]:

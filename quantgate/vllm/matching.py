@@ -120,6 +120,8 @@ class Matcher:
 
     def decide(self, layer: Layer) -> Decision:
         """The scheme that vLLM gives to a layer; a broken pattern decides nothing."""
+        if not layer.shards and leaf(layer.prefix) in self._naming.dense:
+            return Decision(None, "vLLM builds it without quantization")
         try:
             match self._declaration:
                 case CompressedTensorsDeclaration() as declared:

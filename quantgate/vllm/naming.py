@@ -42,6 +42,7 @@ class Naming:
         lists: The mapper that the names of targets and ignore lists go through; None before 0.10,
             when they had to be written in vLLM's names.
         dense: Last names of layers that are always built without quantization.
+        wraps: Whether the architecture builds another model of the registry inside itself.
         k_eq_v: Whether the code loads k into v on layers that have no v_proj.
         unknown: What the facts leave open.
     """
@@ -54,6 +55,7 @@ class Naming:
     mapper: NameMapper = field(default_factory=NameMapper)
     lists: NameMapper | None = field(default_factory=NameMapper)
     dense: frozenset[str] = frozenset()
+    wraps: bool = False
     k_eq_v: bool = False
     unknown: tuple[str, ...] = ()
 
@@ -119,6 +121,7 @@ def naming_of(config: Mapping[str, Any], release: str) -> Naming:
         mapper=mapper.unstacked(),
         lists=lists,
         dense=frozenset(_always_dense(a for a, _ in chain)),
+        wraps=bool(outer.inner) or "language_model" in str(outer.mapper),
         k_eq_v=any(a.k_eq_v for a, _ in chain),
         unknown=unknown,
     )

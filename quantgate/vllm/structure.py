@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from quantgate.vllm.naming import USUAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 _LAYER = re.compile(r"^((?:[^.]+\.)*?(?:layers|h|blocks))\.(\d+)\.")
 _EXPERT = re.compile(r"^(.*\.experts)\.(\d+)\.(.+)$")
@@ -103,8 +103,13 @@ def count(config: Mapping[str, Any], *keys: str) -> int | None:
     return next((v for v in values if type(v) is int and 0 <= v < 100_000), None)
 
 
-def find_decoder(config: Mapping[str, Any], modules: Iterable[str]) -> Decoder | None:
-    """The layer list with the most layers that is no tower; None if there is none."""
+def find_decoder(
+    config: Mapping[str, Any], modules: Iterable[str], loose: Collection[str] = ()
+) -> Decoder | None:
+    """The layer list with the most layers that is no tower; None if there is none.
+
+    `loose` modules show that their layer is there, and are not asked of other layers.
+    """
     found: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for module in modules:
         match = _LAYER.match(f"{module}.")
@@ -114,8 +119,9 @@ def find_decoder(config: Mapping[str, Any], modules: Iterable[str]) -> Decoder |
         expert = _EXPERT.match(f".{rest}")
         if expert is not None:
             rest = f"{expert[1]}.*.{expert[3]}".lstrip(".")
-        if "rotary" not in rest:  # a buffer that vLLM drops
-            found[match[1]][int(match[2])].update(_unfused(rest))
+        layer = found[match[1]][int(match[2])]
+        if "rotary" not in rest and module not in loose:  # vLLM drops the rotary buffers
+            layer.update(_unfused(rest))
     if not found:
         return None
     root = max(found, key=lambda r: (len(found[r]), -len(r)))
