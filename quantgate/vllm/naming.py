@@ -64,6 +64,12 @@ class Naming:
         """Whether the fused names are a rule of thumb: the Transformers backend, or not known."""
         return not self.known or AT_RUN_TIME in self.unknown
 
+    @property
+    def tops(self) -> frozenset[str]:
+        """First components of the names that the mapper makes."""
+        tables = (*self.mapper.prefix, *self.mapper.substr)
+        return frozenset(new.partition(".")[0] for _, new in tables if new)
+
     def module(self, name: str) -> str | None:
         """The name that vLLM gives a checkpoint module, not yet fused; None if dropped."""
         mapped = self.mapper.map(f"{name}.weight")
