@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from quantgate.checkpoint.raw import RawCheckpoint, RawDocument, RawFile, assemble
 from quantgate.findings import Verdict
 from quantgate.report.as_json import to_json_text
 from quantgate.report.markdown import to_markdown
@@ -18,7 +17,8 @@ from quantgate.report.model import Report
 from quantgate.report.text import to_text
 from quantgate.runner import check_checkpoint, check_models
 from quantgate.targets import Target
-from tests.support.build import BITS, data_size, header_bytes
+from tests.support.build import BITS
+from tests.support.memory import checkpoint_of
 
 SHARED = Path(__file__).parent.parent.parent / "shared"
 pytestmark = pytest.mark.corpus
@@ -67,14 +67,9 @@ def test_field_cases_are_checked_without_a_crash(case: dict[str, Any]) -> None:
         known = dtype if dtype in BITS else "U8"
         if BITS[known] * math.prod(shape) % 8 == 0:
             tensors[name] = f"{known}[{','.join(map(str, shape))}]"
-    head = header_bytes(tensors)
-    raw = RawCheckpoint(
-        source=case["id"],
-        configs=(RawDocument("config.json", json.dumps(given.get("config", {})).encode()),),
-        files=(RawFile("model.safetensors", len(head) + data_size(tensors), head[8:]),),
-    )
+    checkpoint = checkpoint_of(given.get("config", {}), tensors)
 
-    model = check_checkpoint(assemble(raw), [Target()])
+    model = check_checkpoint(checkpoint, [Target()])
 
     assert model.verdict in set(Verdict)
     assert to_text(Report((Target(),), (model,)))

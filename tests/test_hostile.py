@@ -1,20 +1,19 @@
 """A bad model never raises: wrong types anywhere in its config, tensors of any name and shape."""
 
 import copy
-import json
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quantgate.checkpoint.raw import RawCheckpoint, RawDocument, RawFile, assemble
 from quantgate.report.as_json import to_json_text
 from quantgate.report.markdown import to_markdown
-from quantgate.report.model import ModelReport, Report
+from quantgate.report.model import Report
 from quantgate.report.text import to_text
 from quantgate.runner import check_checkpoint
 from quantgate.targets import Target
-from tests.support.build import DECLARATIONS, data_size, header_bytes, healthy
+from tests.support.build import DECLARATIONS, healthy
+from tests.support.memory import checkpoint_of
 
 HOSTILE: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1 << 70, -(1 << 70), 1e308, "", "x", "re:(", "re:.*", "4", [], {}),
@@ -35,14 +34,7 @@ METHODS = [m for m in DECLARATIONS if DECLARATIONS[m] is not None]
 
 def report_on(config: Any, tensors: dict[str, str], sides: dict[str, Any] | None = None) -> Report:
     """Check in-memory files and render every form of the report."""
-    head = header_bytes(tensors)
-    documents = {"config.json": config, **(sides or {})}
-    raw = RawCheckpoint(
-        source="hostile",
-        configs=tuple(RawDocument(n, json.dumps(v).encode()) for n, v in documents.items()),
-        files=(RawFile("model.safetensors", len(head) + data_size(tensors), head[8:]),),
-    )
-    checked: ModelReport = check_checkpoint(assemble(raw), TARGETS)
+    checked = check_checkpoint(checkpoint_of(config, tensors, sides), TARGETS)
     report = Report(TARGETS, (checked,))
     assert to_text(report)
     assert to_json_text(report)
