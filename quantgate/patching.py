@@ -17,6 +17,8 @@ from quantgate.quantization.awq import AwqDeclaration
 from quantgate.quantization.compare import Kind
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
 from quantgate.quantization.fp8 import Fp8Declaration
+from quantgate.quantization.modelopt import ModelOptDeclaration
+from quantgate.quantization.scheme import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
 Patch = tuple[dict[str, Any], ...]
 MAX_IGNORED = 32  # names; a longer list wants a pattern, which only a person can choose
 # The key's name here, and the names under which a block may hold it, in vLLM's order.
+_ALGORITHMS = {
+    str(Layout.FP8): "FP8",
+    str(Layout.MODELOPT_NVFP4): "NVFP4",
+    str(Layout.MXFP8): "MXFP8",
+}
 _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "bits": ("w_bit", "bits"),
     "group_size": ("q_group_size", "group_size"),
@@ -162,9 +169,11 @@ def ignore_patch(model: Model) -> Patch:
             key = "modules_to_not_convert"
         case Fp8Declaration():
             key = declaration.ignored_key
+        case ModelOptDeclaration():
+            key = declaration.excluded_key
         case _:
             return ()
-    if not isinstance(declaration.raw.get(key), list):
+    if not isinstance(declaration.value(key), list):
         return cured(model, declaration.patch(key, names), Kind.DENSE)
     appended = declaration.patch(key, None)
     patch = [{"op": "add", "path": f"{op['path']}/-", "value": n} for op in appended for n in names]
@@ -195,6 +204,11 @@ def layout_patch(model: Model) -> Patch:
         if isinstance(declaration.raw.get("format"), str):
             edits += declaration.patch("format", layout)
         return cured(model, edits, Kind.LAYOUT)
+    if isinstance(declaration, ModelOptDeclaration):
+        algorithm = _ALGORITHMS.get(next(iter(stored)))
+        key = "quantization.quant_algo" if "quantization" in declaration.raw else "quant_algo"
+        edit = declaration.patch(key, algorithm) if algorithm and not declaration.mixed else ()
+        return cured(model, edit, Kind.LAYOUT)
     if isinstance(declaration.raw.get("config_groups"), dict):
         return cured(model, declaration.patch("quant_method", "compressed-tensors"), Kind.LAYOUT)
     return ()

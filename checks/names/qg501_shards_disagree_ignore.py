@@ -9,6 +9,7 @@ from quantgate.quantization.awq import AwqDeclaration
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
 from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.gptq import GptqDeclaration
+from quantgate.quantization.modelopt import ModelOptDeclaration
 from quantgate.quantization.observed import is_quantized
 from quantgate.rules import rule
 
@@ -138,6 +139,8 @@ def _list_key(declaration: Declaration) -> str:
             key = declaration.ignored_key
         case GptqDeclaration():
             key = "modules_in_block_to_quantize"
+        case ModelOptDeclaration():
+            key = declaration.excluded_key
         case _:
             return ""
     return key
@@ -145,13 +148,14 @@ def _list_key(declaration: Declaration) -> str:
 
 def _patch(declaration: Declaration, addable: Sequence[Disagreement]) -> tuple[dict[str, Any], ...]:
     key = _list_key(declaration)
-    values = declaration.raw.get(key)
+    values = declaration.value(key)
     names = [_checkpoint_name(layer, s) for layer, d in addable for s in d.unnamed]
     if not isinstance(values, list) or not values or len(names) > MAX_PATCH:
         return ()
     if declaration.file != "config.json":
         return ()
-    return tuple({"op": "add", "path": f"{declaration.path}/{key}/-", "value": n} for n in names)
+    path = f"{declaration.path}/{key.replace('.', '/')}/-"
+    return tuple({"op": "add", "path": path, "value": n} for n in names)
 
 
 def _checkpoint_name(layer: Layer, shard: str) -> str:
@@ -170,7 +174,7 @@ def _fix(
             f"Write {key} with every quantized projection (self_attn.q_proj, self_attn.k_proj, "
             f"self_attn.v_proj, …), and {missing} too, although it is not stored."
         )
-    if listable and not declaration.raw.get(key):
+    if listable and not declaration.value(key):
         return f"Write {key} with every dense module, and {missing} of these layers too."
     if listable:
         also = ", although the checkpoint has none" if absent else ""

@@ -22,7 +22,7 @@ def check(model: Model) -> Iterator[Fault]:
     ## What it checks
 
     `weight_global_scale` of every NVFP4 module of compressed-tensors, and `input_global_scale`
-    where the activations are quantized too.
+    where the activations are quantized too; `weight_scale_2` of ModelOpt.
 
     ## Why it matters
 

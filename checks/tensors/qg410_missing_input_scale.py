@@ -8,6 +8,7 @@ from quantgate.findings import Fault, Outcome
 from quantgate.patching import dynamic_inputs_patch
 from quantgate.quantization.compare import Kind
 from quantgate.quantization.expected import Role
+from quantgate.quantization.modelopt import ModelOptDeclaration
 from quantgate.rules import rule
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ def check(model: Model) -> Iterator[Fault]:
     ## What it checks
 
     `input_scale` (and `input_zero_point` for asymmetric inputs) of every module whose declared
-    input quantization is static: FP8 with `activation_scheme: static`, and compressed-tensors
-    groups whose `input_activations` are not dynamic.
+    input quantization is static: FP8 with `activation_scheme: static`, compressed-tensors groups
+    whose `input_activations` are not dynamic, and ModelOpt's FP8 and NVFP4, always static.
 
     ## Why it matters
 
@@ -51,10 +52,14 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Not checked
 
-    NVFP4, whose inputs have a global scale (QG409). The values of the scales.
+    NVFP4 of compressed-tensors, whose inputs have a global scale (QG409). The values of the scales.
     """
     pairs = [(m, d) for m, d in model.differing(Kind.MISSING) if d.role is Role.INPUT_SCALE]
-    none_stored = bool(pairs) and not any("input_scale" in v for v in model.modules.values())
+    none_stored = (
+        bool(pairs)
+        and not any("input_scale" in v for v in model.modules.values())
+        and not isinstance(model.declaration, ModelOptDeclaration)
+    )
     patch = dynamic_inputs_patch(model) if none_stored else ()
     for module, d in pairs:
         yield Fault(

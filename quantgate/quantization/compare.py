@@ -95,7 +95,7 @@ def compare(
         return tuple(_against_dense(leaves, sizes, slicing))
     stored = stored_layout(leaves)
     if stored is Layout.DENSE:
-        return (_dense(leaves, scheme),)
+        return (_dense(leaves, scheme, slicing),)
     weight = expected_tensors(scheme, None, None)[0]
     if stored is None and weight.leaf not in leaves:
         return tuple(_tensor_differences(leaves, scheme, Sizes(), slicing))
@@ -161,14 +161,19 @@ def _against_dense(leaves: Leaves, sizes: Sizes, slicing: Slicing) -> Iterator[D
         )
 
 
-def _dense(leaves: Leaves, scheme: Scheme) -> Difference:
+def _dense(leaves: Leaves, scheme: Scheme, slicing: Slicing) -> Difference:
     """A float `weight` where a quantized one is declared.
 
     A float8 or int8 parameter is also called `weight`, and copying a bfloat16 tensor into it casts
-    without a word; a packed parameter has another name, and `weight` is then an unexpected one.
+    without a word; a packed parameter has another name, and `weight` is then an unexpected one. A
+    byte of two values has the name but not the size.
     """
-    wanted = expected_tensors(scheme, None, None)[0]
+    found = leaves["weight"][1]
+    n, k = found if len(found) == 2 else (None, None)
+    wanted = expected_tensors(scheme, n, k)[0]
     outcome = Outcome.SILENT if wanted.leaf == "weight" else Outcome.FAILS
+    if wanted.leaf == "weight" and n is not None and found != wanted.shapes[0]:
+        outcome = shape_outcome(wanted.axes, wanted.shapes[0], found, slicing)
     expected = f"{wanted.leaf} {wanted.dtypes[0]}"
     return Difference(Kind.DENSE, expected, f"weight {leaves['weight'][0]}", outcome, "weight")
 

@@ -69,6 +69,13 @@ class Declaration:
         """Where it stands, for people: `config.json: quantization_config`."""
         return f"{self.file}: {self.path.strip('/').replace('/', '.')}" if self.path else self.file
 
+    def value(self, key: str) -> object:
+        """What stands at `key` (dots separate levels), None where nothing does."""
+        node: object = self.raw
+        for step in key.split("."):
+            node = node.get(step) if isinstance(node, dict) else None
+        return node
+
     def patch(self, key: str, value: object) -> tuple[dict[str, Any], ...]:
         """The RFC 6902 operation that writes `value` at `key` (dots separate levels)."""
         if self.file != "config.json":

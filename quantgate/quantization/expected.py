@@ -71,6 +71,8 @@ def expected_tensors(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
             return _plain(scheme, n, k)
         case Layout.NVFP4:
             return _nvfp4(scheme, n, k)
+        case Layout.MODELOPT_NVFP4:
+            return _modelopt_nvfp4(scheme, n, k)
         case Layout.MXFP4 | Layout.MXFP8:
             return _mx(scheme, n, k)
         case Layout.DENSE:
@@ -168,16 +170,18 @@ def _plain(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
             shapes, axes, formula = ((), (1,)), (), SCALAR
         case Strategy.BLOCK:
             rows, columns = scheme.block or (128, 128)
-            shapes = (
-                (
-                    None if n is None else ceil(n / rows),
-                    None if k is None else ceil(k / columns),
-                ),
-            )
-            axes, formula = ("N", "K"), f"[N/{rows}, K/{columns}]"
+            high = None if n is None else ceil(n / rows)
+            wide = None if k is None else ceil(k / columns)
+            shapes, axes = ((high, wide),), ("N", "K")
+            formula = f"[N/{rows}, K/{columns}]"
+            if scheme.scale_rank == 4:
+                shapes, axes = ((high, 1, wide, 1),), ("N", "-", "K", "-")
+                formula = f"[N/{rows}, 1, K/{columns}, 1]"
         case Strategy.GROUP:
             shapes, axes = ((n, groups(scheme, k)),), ("N", "K")
             formula = f"[N, K/{scheme.group_size}]"
+        case _ if scheme.scale_rank == 1:
+            shapes, axes, formula = ((n,),), ("N",), "[N]"
         case _:
             shapes, axes, formula = ((n, 1),), ("N", "-"), "[N, 1]"
     scale_types: tuple[str, ...] = ("F32", "BF16", "F16")
@@ -209,6 +213,29 @@ def _nvfp4(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
     return tuple(tensors)
 
 
+def _modelopt_nvfp4(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
+    half = None if k is None else ceil(k / 2)
+    tensors = (
+        Expected("weight", Role.WEIGHT, ("U8",), ((n, half),), ("N", "K"), "[N, K/2]"),
+        Expected(
+            "weight_scale",
+            Role.SCALE,
+            (*FP8_TYPES, *FLOATS),  # a wider float is cast to the float8 that it was
+            ((n, groups(scheme, k)),),
+            ("N", "K"),
+            f"[N, K/{scheme.group_size}]",
+        ),
+        Expected("weight_scale_2", Role.GLOBAL_SCALE, ("F32",), ((), (1,)), (), SCALAR),
+    )
+    if scheme.activations is not None:
+        return (*tensors, *_input_scale(scheme))
+    # Read and dropped for weight-only checkpoints (modelopt.py _DropInputScale).
+    dropped = Expected(
+        "input_scale", Role.INPUT_SCALE, FLOATS, ((), (1,)), (), SCALAR, required=False
+    )
+    return (*tensors, dropped)
+
+
 def _mx(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
     # The E8M0 exponents go into a uint8 parameter; a file that types them F8_E8M0 is cast by value
     # (1.0 becomes 1, not 127), so only U8 holds what is meant.
@@ -227,7 +254,8 @@ def _input_scale(scheme: Scheme) -> tuple[Expected, ...]:
     if inputs is None or inputs.dynamic:
         return ()
     types = ("F32", "BF16", "F16")
-    scale = Expected("input_scale", Role.INPUT_SCALE, types, ((), (1,)), (), SCALAR)
+    name = scheme.input_scale_name
+    scale = Expected(name, Role.INPUT_SCALE, types, ((), (1,)), (), SCALAR)
     if inputs.symmetric:
         return (scale,)
     return (

@@ -71,6 +71,10 @@ def stored_layout(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Layout |
         return Layout.MXFP8 if byte_scale else Layout.FP8
     if dtype == "I8":
         return Layout.INT8
+    if dtype == "U8":
+        scale = leaves.get("weight_scale", ("", ()))[0]
+        nvfp4 = scale in FP8_TYPES or "weight_scale_2" in leaves
+        return Layout.MODELOPT_NVFP4 if nvfp4 else None
     return Layout.DENSE if dtype in _DENSE else None
 
 
@@ -181,8 +185,8 @@ def _observe_packed(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Observ
 
 
 def _observe_plain(layout: Layout, leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Observed:
-    half = layout in {Layout.NVFP4, Layout.MXFP4}
-    leaf = "weight_packed" if half else "weight"
+    half = layout in {Layout.NVFP4, Layout.MXFP4, Layout.MODELOPT_NVFP4}
+    leaf = "weight_packed" if layout in {Layout.NVFP4, Layout.MXFP4} else "weight"
     dtype, shape = leaves[leaf]
     if len(shape) != 2:
         return Observed(layout)

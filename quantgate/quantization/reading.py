@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from quantgate.quantization import awq, compressed_tensors, fp8, gptq, unmodelled
+from quantgate.quantization import awq, compressed_tensors, fp8, gptq, modelopt, unmodelled
 from quantgate.quantization.declaration import Declaration, Problem, ProblemKind, type_name
+from quantgate.quantization.modelopt import ModelOptDeclaration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +62,12 @@ def read_declaration(
         return Declaration(
             method="", file=file, path=path, raw={}, problems=(problem,), modelled=False
         )
-    return _parse(raw, file, path)
+    declaration = _parse(raw, file, path)
+    if isinstance(declaration, ModelOptDeclaration) and declaration.mixed:
+        side = side_files.get("hf_quant_config.json")
+        if not declaration.layers and file == "config.json" and isinstance(side, dict):
+            return _parse({"quant_method": declaration.method, **side}, "hf_quant_config.json", "")
+    return declaration
 
 
 def locate(
@@ -88,8 +94,8 @@ def _parse(raw: dict[str, Any], file: str, path: str) -> Declaration:
     name = raw.get("quant_method")
     method = name.lower() if isinstance(name, str) else ""
     method = "compressed-tensors" if method == "compressed_tensors" else method
-    modelopt, problem = unmodelled.modelopt_method(raw)
-    method = modelopt or method
+    nested, problem = modelopt.modelopt_method(raw)
+    method = nested or method
     match method:
         case "gptq" | "auto_gptq" | "gptq_marlin":
             return gptq.parse(raw, file, path)
@@ -99,6 +105,10 @@ def _parse(raw: dict[str, Any], file: str, path: str) -> Declaration:
             return compressed_tensors.parse(raw, file, path)
         case "fp8":
             return fp8.parse(raw, file, path)
+        case "modelopt" | "modelopt_fp4" | "modelopt_mxfp8" | "modelopt_mixed" | "mxfp8" if (
+            problem is None
+        ):
+            return modelopt.parse(raw, method, file, path)
     if name is not None and not isinstance(name, str):
         error = "AttributeError: object has no attribute 'lower'"
         problem = Problem(ProblemKind.VALUE, "quant_method", "a string", type_name(name), error)

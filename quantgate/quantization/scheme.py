@@ -18,6 +18,7 @@ class Layout(StrEnum):
     NVFP4 = "nvfp4-pack-quantized"  # weight_packed uint8 [N, K/2]: packed along K
     MXFP4 = "mxfp4-pack-quantized"  # weight_packed uint8 [N, K/2], scales are E8M0 exponents
     MXFP8 = "mxfp8-quantized"  # weight float8 [N, K], scales are E8M0 exponents
+    MODELOPT_NVFP4 = "nvfp4"  # weight uint8 [N, K/2], scaled by weight_scale and weight_scale_2
 
 
 class Strategy(StrEnum):
@@ -57,7 +58,11 @@ class Scheme:
         symmetric: No zero points.
         activations: Input quantization, None for weight-only.
         scale_name: Leaf of the weight scale; fp8 block checkpoints call it `weight_scale_inv`.
+        scale_rank: Axes of the weight scale where a method writes another number than usual: 1 for
+            a channel scale [N], 4 for a block scale [N/rows, 1, K/columns, 1].
+        input_scale_name: Leaf of the static input scale.
         zero_points_stored: The format stores zero points whether or not they matter (GPTQ, AWQ).
+        capability: Least compute capability, where the method asks for more than the layout needs.
     """
 
     layout: Layout
@@ -69,7 +74,10 @@ class Scheme:
     symmetric: bool = True
     activations: Activations | None = None
     scale_name: str = "weight_scale"
+    scale_rank: int | None = None
+    input_scale_name: str = "input_scale"
     zero_points_stored: bool = False
+    capability: int = 0
 
     def __str__(self) -> str:
         """Short form for reports: `int4 group 128`, `float8 channel, dynamic activations`."""

@@ -1,13 +1,13 @@
 """Methods that vLLM knows and whose tensors quantgate does not: only their keys are checked.
 
-Source: vLLM 0.33.0, layers/quantization/{inc/inc,modelopt,quark/quark,torchao}.py.
+Source: vLLM 0.33.0, layers/quantization/{inc/inc,quark/quark,torchao}.py.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from quantgate.quantization.declaration import Declaration, Problem, ProblemKind, Reader, shown
+from quantgate.quantization.declaration import Declaration, ProblemKind, Reader, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,38 +19,6 @@ _REQUIRED: Mapping[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     "quark": ((("export",), "The export key should be included in the configurations of Quark"),),
     "torchao": ((("quant_type",), "TorchAO: quant_type must be specified"),),
 }
-_MODELOPT = {
-    "FP8": "modelopt",
-    "FP8_PER_CHANNEL_PER_TOKEN": "modelopt",
-    "FP8_PB_WO": "modelopt",
-    "NVFP4": "modelopt_fp4",
-    "MIXED_PRECISION": "modelopt_mixed",
-}
-
-
-def modelopt_method(raw: Mapping[str, Any]) -> tuple[str, Problem | None]:
-    """ModelOpt's method of a block in the nested layout, or why vLLM refuses it.
-
-    Only a nested `quantization` is looked at, and only beside `producer: {name: modelopt}`; empty
-    for every other block, whatever it is (model_arch_config_convertor.py).
-    """
-    nested, producer = raw.get("quantization"), raw.get("producer")
-    if not isinstance(nested, dict):
-        return "", None
-    named = isinstance(producer, dict) and producer.get("name") == "modelopt"
-    algorithm = nested.get("quant_algo")
-    if not (named or "modelopt_quant_config" in nested) or algorithm is None:
-        return "", None
-    method = _MODELOPT.get(algorithm.upper()) if isinstance(algorithm, str) else None
-    if method is None:
-        return "modelopt", Problem(
-            ProblemKind.VALUE,
-            "quantization.quant_algo",
-            ", ".join(_MODELOPT),
-            shown(algorithm),
-            "Unknown ModelOpt quant algo",
-        )
-    return method, None
 
 
 def parse(raw: Mapping[str, Any], method: str, file: str, path: str) -> Declaration:

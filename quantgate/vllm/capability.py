@@ -18,6 +18,7 @@ _MINIMUM = {Layout.MXFP4: 80}
 _DEFAULT = 75
 _NO_CPU_KERNEL = {
     Layout.NVFP4: "Failed to find a kernel that can implement the NVFP4 linear layer",
+    Layout.MODELOPT_NVFP4: "Failed to find a kernel that can implement the NVFP4 linear layer",
     Layout.MXFP4: "Failed to find a kernel that can implement the MXFP4 linear layer",
     Layout.MXFP8: "Failed to find a kernel that can implement the MXFP8 linear layer",
 }
@@ -26,7 +27,9 @@ _PACKED_ERROR = "Failed to find a kernel that can implement the WNA16 linear lay
 
 def minimum_capability(scheme: Scheme) -> int:
     """The least compute capability, such as 75 for sm_75; 0 for a dense layer."""
-    return 0 if scheme.layout is Layout.DENSE else _MINIMUM.get(scheme.layout, _DEFAULT)
+    if scheme.layout is Layout.DENSE:
+        return 0
+    return max(_MINIMUM.get(scheme.layout, _DEFAULT), scheme.capability)
 
 
 def cpu_error(scheme: Scheme) -> str:

@@ -10,6 +10,7 @@ utils/gptq_utils.py, utils/config_utils.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -92,6 +93,9 @@ class Dialect:
         experts_by_part: A skip entry below the experts skips them all (0.11).
         gptq_lists: GPTQ honours modules_in_block_to_quantize (0.11).
         gptq_empty_is_all: An empty GPTQ list means every layer (0.32); before, none.
+        modelopt_wildcards: ModelOpt's lists are wildcards (0.13); before, only substrings.
+        modelopt_lm_head: ModelOpt quantizes lm_head (0.23).
+        modelopt_flat_excludes: `exclude_modules` is read in a flat block too (0.33).
     """
 
     ignore_fused_pattern: bool
@@ -101,6 +105,9 @@ class Dialect:
     experts_by_part: bool
     gptq_lists: bool
     gptq_empty_is_all: bool
+    modelopt_wildcards: bool
+    modelopt_lm_head: bool
+    modelopt_flat_excludes: bool
 
     @classmethod
     def of(cls, version: tuple[int, ...]) -> Dialect:
@@ -113,6 +120,9 @@ class Dialect:
             experts_by_part=version >= (0, 11),
             gptq_lists=version >= (0, 11),
             gptq_empty_is_all=version >= (0, 32),
+            modelopt_wildcards=version >= (0, 13),
+            modelopt_lm_head=version >= (0, 23),
+            modelopt_flat_excludes=version >= (0, 33),
         )
 
     def ignored(self, name: str, entries: Entries, packed: Packed) -> bool | Disagreement:
@@ -180,6 +190,18 @@ class Dialect:
 
         shards = packed.get(leaf(name))
         return listed(name) if shards is None else _unanimous(name, shards, listed)
+
+    def modelopt_excluded(
+        self, name: str, entries: Sequence[str], packed: Packed
+    ) -> bool | Disagreement:
+        """ModelOptQuantConfigBase.is_layer_excluded: exact, then substrings, then wildcards."""
+        exact = self.skipped(name, entries, packed)
+        if isinstance(exact, Disagreement) or exact:
+            return exact
+        inner = name.removeprefix("language_model.")
+        if any(e != name and (e in name or e in inner) for e in entries):
+            return True
+        return self.modelopt_wildcards and any(fnmatchcase(name, e) for e in entries)
 
     @staticmethod
     def unanimous(name: str, packed: Packed, listed: Callable[[str], bool]) -> bool | Disagreement:

@@ -14,6 +14,7 @@ from quantgate.quantization.awq import AwqDeclaration
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
 from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.gptq import GptqDeclaration
+from quantgate.quantization.modelopt import ALGORITHMS, ModelOptDeclaration
 from quantgate.vllm.dialect import (
     Dialect,
     Disagreement,
@@ -23,6 +24,7 @@ from quantgate.vllm.dialect import (
     leaf,
     regex_matches,
 )
+from quantgate.vllm.recipes import Recipes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -64,6 +66,9 @@ def _given(scheme: Scheme | None, by: str) -> Decision:
     return Decision(scheme, by, unreadable=scheme is None)
 
 
+_MODELOPT_TOWERS = ("vision_tower", "vision_model", "vit_large_projector")
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """What a method that derives its list from the headers sees there (facts of the whole model).
@@ -100,6 +105,10 @@ class Matcher:
                 self._derived = self._modules(stored.dense)
             case Fp8Declaration():
                 self._ignore = self._renamed(declaration.ignored)
+            case ModelOptDeclaration():
+                self._ignore = self._renamed(self._modelopt_excluded(declaration))
+                layers = ((naming.entry(n), a) for n, a in declaration.layers.items())
+                self._recipes = Recipes({n: a for n, a in layers if n is not None})
             case GptqDeclaration():
                 self._ignore = self._renamed(declaration.modules)
                 self._derived = self._modules(stored.quantized)
@@ -132,6 +141,8 @@ class Matcher:
                     return self._awq(declared, layer)
                 case Fp8Declaration() as declared:
                     return self._fp8(declared, layer)
+                case ModelOptDeclaration() as declared:
+                    return self._modelopt(declared, layer)
         except PatternError as error:
             return Decision(None, f"pattern {error.pattern}", unreadable=True, error=str(error))
         return Decision(None)
@@ -261,6 +272,48 @@ class Matcher:
         if skipped:
             return Decision(None, declared.ignored_key)
         return Decision(declared.scheme(), "every Linear")
+
+    def _modelopt_excluded(self, declared: ModelOptDeclaration) -> tuple[str, ...]:
+        """The list as this release reads it: `path*` stands for `path` and `path.*`."""
+        if declared.excluded_key == "exclude_modules" and not self._dialect.modelopt_flat_excludes:
+            return ()
+        if not self._dialect.modelopt_wildcards:
+            return declared.excluded
+        return tuple(
+            part
+            for entry in declared.excluded
+            for part in (
+                (entry[:-1], f"{entry[:-1]}.*")
+                if len(entry) >= 2 and entry[-1] == "*" and entry[-2] != "."
+                else (entry,)
+            )
+        )
+
+    def _modelopt(self, declared: ModelOptDeclaration, layer: Layer) -> Decision:
+        if layer.cls == "VocabParallelEmbedding":
+            return Decision(None, "embeddings are never quantized")
+        if layer.cls == "ParallelLMHead" and not self._dialect.modelopt_lm_head:
+            return Decision(None, "lm_head is never quantized by this release")
+        excluded = self._dialect.modelopt_excluded(layer.prefix, self._ignore.all, self._packed)
+        if isinstance(excluded, Disagreement):
+            return _disagreement(excluded, declared.excluded_key)
+        if excluded:
+            return Decision(None, declared.excluded_key)
+        experts = layer.cls == "RoutedExperts"
+        if declared.mixed:
+            shards = self._packed.get(leaf(layer.prefix), ())
+            found = self._recipes.find(layer.prefix, shards)
+            if len(found) > 1:
+                schemes = tuple((s, declared.scheme(a)) for s, a in found)
+                return Decision(schemes[0][1], "quantized_layers", "scheme", schemes=schemes)
+            algorithm = found[0][1] if found else ""
+            # Other algorithms leave a Linear dense; ggml's blocks have tensors of their own.
+            if algorithm in ALGORITHMS:
+                return _given(declared.scheme(algorithm, experts=experts), "quantized_layers")
+            return Decision(None, "quantized_layers", unreadable=bool(algorithm))
+        if any(tower in layer.prefix for tower in _MODELOPT_TOWERS):
+            return Decision(None, "vision towers are never quantized")
+        return _given(declared.scheme(experts=experts), "quant_algo")
 
 
 def _disagreement(found: Disagreement, key: str) -> Decision:

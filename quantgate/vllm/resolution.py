@@ -8,12 +8,14 @@ has nothing of that name.
 from __future__ import annotations
 
 from collections import defaultdict
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from quantgate.quantization.awq import AwqDeclaration
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
 from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.gptq import GptqDeclaration
+from quantgate.quantization.modelopt import ModelOptDeclaration
 from quantgate.quantization.observed import observe
 from quantgate.report.model import ResolvedTarget
 from quantgate.vllm.dialect import equal_or_regex
@@ -56,6 +58,8 @@ def declared_entries(declaration: Declaration) -> Mapping[str, tuple[str, ...]]:
             return {"ignore": declaration.not_converted}
         case Fp8Declaration():
             return {"ignore": declaration.ignored}
+        case ModelOptDeclaration():
+            return {"target": tuple(declaration.layers), "ignore": declaration.excluded}
     return {}
 
 
@@ -67,7 +71,10 @@ class _Names:
         self._by_prefix: dict[str, Layer] = {}
         self._by_shard: dict[str, tuple[Layer, str]] = {}
         self._by_leaf: dict[str, list[str]] = defaultdict(list)
-        self._substrings = isinstance(model.declaration, (AwqDeclaration, GptqDeclaration))
+        self._substrings = isinstance(
+            model.declaration, (AwqDeclaration, GptqDeclaration, ModelOptDeclaration)
+        )
+        self._wildcards = isinstance(model.declaration, ModelOptDeclaration)
         self._slice_of: dict[str, tuple[Layer, str]] = {}
         for layer in model.layers:
             self._by_prefix[layer.prefix] = layer
@@ -160,6 +167,8 @@ class _Names:
     def _matches(self, entry: str, name: str) -> bool:
         if entry.startswith("re:"):
             return equal_or_regex(entry, name)
+        if self._wildcards and fnmatchcase(name, entry):
+            return True
         return entry in name if self._substrings else entry == name
 
     def _rows(self, layer: Layer, shard: str) -> tuple[int, int]:

@@ -145,6 +145,15 @@ def _ct(layout: str, weights: dict[str, Any], inputs: dict[str, Any] | None = No
     }
 
 
+def _modelopt(algorithm: str) -> Any:
+    return {
+        "quant_method": "modelopt",
+        "quant_algo": algorithm,
+        "ignore": ["lm_head"],
+        "producer": {"name": "modelopt", "version": "0.39.0"},
+    }
+
+
 _NVFP4 = _float(4, "tensor_group", group_size=16)
 DECLARATIONS: dict[str, Any] = {
     "gptq": {
@@ -193,6 +202,12 @@ DECLARATIONS: dict[str, Any] = {
         "activation_scheme": "dynamic",
         "weight_block_size": [128, 128],
     },
+    "modelopt-fp8": _modelopt("FP8"),
+    "modelopt-channel": _modelopt("FP8_PER_CHANNEL_PER_TOKEN"),
+    "modelopt-block": _modelopt("FP8_PB_WO"),
+    "modelopt-nvfp4": _modelopt("NVFP4"),
+    "modelopt-w4a16": _modelopt("W4A16_NVFP4"),
+    "modelopt-mxfp8": _modelopt("MXFP8"),
     "none": None,
 }
 
@@ -230,7 +245,7 @@ def linear_tensors(method: str, n: int, k: int) -> Tensors:
             return {"weight": f"I8[{n},{k}]", "weight_scale": f"BF16[{n},1]"}
         case "fp8-dynamic":
             return {"weight": f"F8_E4M3[{n},{k}]", "weight_scale": f"BF16[{n},1]"}
-        case "fp8-static" | "fp8":
+        case "fp8-static" | "fp8" | "modelopt-fp8":
             return {
                 "weight": f"F8_E4M3[{n},{k}]",
                 "weight_scale": "F32[]",
@@ -251,6 +266,22 @@ def linear_tensors(method: str, n: int, k: int) -> Tensors:
             return tensors
         case "mxfp4":
             return {"weight_packed": f"U8[{n},{k // 2}]", "weight_scale": f"U8[{n},{k // 32}]"}
+        case "modelopt-channel":
+            return {"weight": f"F8_E4M3[{n},{k}]", "weight_scale": f"F32[{n}]"}
+        case "modelopt-block":
+            blocks = f"F32[{-(-n // 128)},1,{k // 128},1]"
+            return {"weight": f"F8_E4M3[{n},{k}]", "weight_scale": blocks}
+        case "modelopt-nvfp4" | "modelopt-w4a16":
+            tensors = {
+                "weight": f"U8[{n},{k // 2}]",
+                "weight_scale": f"F8_E4M3[{n},{k // 16}]",
+                "weight_scale_2": "F32[]",
+            }
+            if method == "modelopt-nvfp4":
+                tensors["input_scale"] = "F32[]"
+            return tensors
+        case "modelopt-mxfp8":
+            return {"weight": f"F8_E4M3[{n},{k}]", "weight_scale": f"U8[{n},{k // 32}]"}
         case "none":
             return {"weight": f"BF16[{n},{k}]"}
     raise ValueError(method)
