@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from quantgate.quantization.base_model import base_sizes, read_base
 from quantgate.quantization.compare import Difference, Kind, compare
 from quantgate.quantization.declaration import ProblemKind
 from quantgate.quantization.observed import is_quantized
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from quantgate.checkpoint import Checkpoint
+    from quantgate.quantization.base_model import BaseModel
     from quantgate.quantization.declaration import Declaration
     from quantgate.quantization.scheme import Scheme, Sizes
     from quantgate.report.model import ResolvedTarget
@@ -53,6 +55,7 @@ class Model:
 
     checkpoint: Checkpoint
     target: Target = Target()  # noqa: RUF009
+    base: Checkpoint | None = None
 
     def seen_by(self, target: Target) -> Model:
         """The same checkpoint for another target; what the two have in common is kept.
@@ -61,10 +64,10 @@ class Model:
         """
         if target == self.target:
             return self
-        other = Model(self.checkpoint, target)
+        other = Model(self.checkpoint, target, self.base)
         alike = (self.naming, self.dialect) == (other.naming, other.dialect)
         kept = self.__dict__.keys() if alike else self.__dict__.keys() & _OF_THE_FILES
-        own = {"checkpoint", "target", "naming", "dialect"}
+        own = {"checkpoint", "target", "base", "naming", "dialect"}
         other.__dict__.update({k: self.__dict__[k] for k in kept if k not in own})
         return other
 
@@ -100,7 +103,8 @@ class Model:
     @cached_property
     def dialect(self) -> Dialect:
         """How the target's release matches names against lists."""
-        return Dialect.of(self.target.version)
+        declaration = self.declaration
+        return Dialect.of(self.target.version, declaration.method if declaration else "")
 
     @cached_property
     def linears(self) -> tuple[str, ...]:
@@ -159,8 +163,25 @@ class Model:
 
     @cached_property
     def sizes(self) -> Callable[[str], Sizes]:
-        """What independent witnesses know of a module's size."""
-        return witness_sizes(self.checkpoint.config, self.modules)
+        """What independent witnesses know of a module's size, the best one first."""
+        others = witness_sizes(self.checkpoint.config, self.modules)
+        base = self.base_model
+        if base is None or not base.usable:
+            return others
+        known = base_sizes(base, self.naming.module)
+
+        def best(module: str) -> Sizes:
+            found = known(module)
+            return found if found.n is not None else others(module)
+
+        return best
+
+    @cached_property
+    def base_model(self) -> BaseModel | None:
+        """The base model as a witness, None if none was given."""
+        if self.base is None:
+            return None
+        return read_base(self.base, self.modules, self.naming.module)
 
     @cached_property
     def schemes(self) -> Mapping[str, Scheme | None]:

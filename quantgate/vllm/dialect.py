@@ -110,8 +110,13 @@ class Dialect:
     modelopt_flat_excludes: bool
 
     @classmethod
-    def of(cls, version: tuple[int, ...]) -> Dialect:
-        """The dialect of a release, such as (0, 33, 0)."""
+    def of(cls, version: tuple[int, ...], method: str = "") -> Dialect:
+        """The dialect of a release, such as (0, 33, 0).
+
+        What only one method has is taken as of the newest release for every other, so that releases
+        differ only where the method in question sees a difference.
+        """
+        modelopt = version if method.startswith("modelopt") or method == "mxfp8" else (99,)
         return cls(
             ignore_fused_pattern=version >= (0, 30),
             class_after_shards=version >= (0, 27),
@@ -120,9 +125,9 @@ class Dialect:
             experts_by_part=version >= (0, 11),
             gptq_lists=version >= (0, 11),
             gptq_empty_is_all=version >= (0, 32),
-            modelopt_wildcards=version >= (0, 13),
-            modelopt_lm_head=version >= (0, 23),
-            modelopt_flat_excludes=version >= (0, 33),
+            modelopt_wildcards=modelopt >= (0, 13),
+            modelopt_lm_head=modelopt >= (0, 23),
+            modelopt_flat_excludes=modelopt >= (0, 33),
         )
 
     def ignored(self, name: str, entries: Entries, packed: Packed) -> bool | Disagreement:

@@ -30,7 +30,7 @@ def decide(
 ) -> Decision:
     """The decision on the layer of these modules."""
     naming = naming_of({**LLAMA, **config}, release)
-    dialect = Dialect.of(tuple(int(p) for p in release.split(".")))
+    dialect = Dialect.of(tuple(int(p) for p in release.split(".")), declaration.method)
     (layer,) = build_layers(modules, naming)
     return Matcher(declaration, naming, dialect, Stored(frozenset(), frozenset())).decide(layer)
 
