@@ -49,6 +49,11 @@ class Rule:
     check: Callable[[Model], Iterable[Fault]]
 
     @property
+    def of_files(self) -> bool:
+        """Whether it is about the files alone, which every release reads alike (QG1xx, QG2xx)."""
+        return self.id[2] in "12"
+
+    @property
     def docs(self) -> str:
         """Address of its documentation page."""
         return DOCS_URL.format(id=self.id)

@@ -11,7 +11,7 @@ from quantgate.checkpoint.sources import SourceError, open_checkpoint
 from quantgate.findings import Severity, Verdict
 from quantgate.model import Model
 from quantgate.report.model import ModelReport, Report, Stats
-from quantgate.report.words import consequence_of
+from quantgate.report.words import summary_of
 from quantgate.rules import all_rules
 from quantgate.targets import Target
 
@@ -68,13 +68,17 @@ def check_checkpoint(
     """Apply rules (all, if not given) to one checkpoint."""
     model = Model(checkpoint, targets[0])
     findings = _findings(model, targets, all_rules() if rules is None else rules)
-    verdict = judge(findings)
+    verdicts = tuple(
+        (name, judge([f for f in findings if not f.targets or name in f.targets]))
+        for name in dict.fromkeys(map(str, targets))
+    )
     return ModelReport(
         checkpoint.source,
         checkpoint.revision,
-        verdict,
-        consequence_of(verdict, findings),
+        judge(findings),
+        summary_of(verdicts, findings),
         tuple(findings),
+        verdicts=verdicts,
         declared=declared_facts(model),
         observed=observed_facts(model),
         resolution=model.resolution,
@@ -88,24 +92,49 @@ def check_checkpoint(
     )
 
 
+def _views(model: Model, targets: Sequence[Target]) -> list[tuple[Model, list[Target]]]:
+    """The targets by what they make of the names: most rules have one answer for all of a view."""
+    views: list[tuple[Model, list[Target]]] = [(model, [])]
+    for target in targets:
+        other = model.seen_by(target)
+        held = next((held for seen, held in views if seen.view == other.view), None)
+        if held is None:
+            views.append((other, [target]))
+        else:
+            held.append(target)
+    return views
+
+
 def _findings(model: Model, targets: Sequence[Target], rules: Sequence[Rule]) -> list[Finding]:
-    findings: list[Finding] = []
-    for rule in rules:
-        if rule.methods and (
-            model.declaration is None or model.declaration.method not in rule.methods
-        ):
-            continue
-        if not rule.per_target:
-            findings += rule.run(model)
-            continue
-        merged: dict[str, tuple[Finding, list[str]]] = {}
-        for target in targets:
-            for finding in rule.run(model.seen_by(target)):
-                merged.setdefault(repr(finding), (finding, []))[1].append(str(target))
-        findings += [
-            f if len(names) == len(targets) else replace(f, targets=tuple(names))
-            for f, names in merged.values()
-        ]
+    """What the rules say, each finding with the targets it holds for (none: all of them)."""
+    merged: dict[str, tuple[Finding, set[str]]] = {}
+
+    def add(findings: Sequence[Finding], held: Sequence[Target]) -> None:
+        for finding in findings:
+            merged.setdefault(repr(finding), (finding, set()))[1].update(map(str, held))
+
+    for other, held in _views(model, targets):
+        # Seen again: meanwhile the first view has derived what the files alone decide.
+        seen = model.seen_by(other.target)
+        method = seen.declaration.method if seen.declaration is not None else None
+        applied = [r for r in rules if not r.methods or method in r.methods]
+        for rule in applied:
+            if rule.of_files and seen is model:
+                add(rule.run(seen), targets)
+            elif not (rule.of_files or rule.per_target):
+                add(rule.run(seen), held)
+        for target in held:
+            own = seen.seen_by(target)
+            for rule in applied:
+                if rule.per_target:
+                    add(rule.run(own), [target])
+    names = tuple(dict.fromkeys(map(str, targets)))
+    findings = [
+        finding
+        if len(held) == len(names)
+        else replace(finding, targets=tuple(n for n in names if n in held))
+        for finding, held in merged.values()
+    ]
     return sorted(findings, key=lambda f: (f.severity.rank, f.rule))
 
 

@@ -72,11 +72,11 @@ def check(model: Model) -> Iterator[Fault]:
         )
         return
     known = checkpoint.tensors.keys() | index.weight_map.keys()
-    kinds = {pattern_of(name) for name in known}
-    for file in checkpoint.consolidated or checkpoint.files:
-        if file.name not in loaded and file.header is not None:
-            own = [t for t in file.header.tensors if t.name not in known]
-            yield _fault(file.name, own, kinds)
+    files = checkpoint.consolidated or checkpoint.files
+    skipped = {f.name: f.header.tensors for f in files if f.name not in loaded and f.header}
+    kinds = {pattern_of(name) for name in known} if skipped else set()
+    for name, tensors in skipped.items():
+        yield _fault(name, [t for t in tensors if t.name not in known], kinds)
 
 
 def _fault(file: str, own: list[Tensor], kinds: set[str]) -> Fault:

@@ -7,6 +7,7 @@ width of the embedding and of the norms is never quantized, and gate, up and dow
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from quantgate.quantization.config_sizes import KNOWN, Attention, config_sizes
@@ -35,6 +36,7 @@ def witness_sizes(
     hidden = _hidden_size(modules)
     wide = _hidden_by_position(hidden)
 
+    @cache
     def sizes(module: str) -> Sizes:
         if any(t in module for t in _OTHER_TOWERS):
             return Sizes()
@@ -48,8 +50,8 @@ def witness_sizes(
             return Sizes(n, k, NEIGHBOURS) if n or k else Sizes()
         if leaf == "o_proj" and plain:
             k = _width_of_sibling(module, modules, ("q_proj",))
-        pairs = ((n, found.n), (k, found.k))
-        return replace(found, disputed=any(a and b and a != b for a, b in pairs))
+        disputed = any(a and b and a != b for a, b in ((n, found.n), (k, found.k)))
+        return replace(found, disputed=True) if disputed else found
 
     return sizes
 

@@ -102,11 +102,18 @@ def _model(model: ModelReport) -> dict[str, Any]:
         "findings": [_finding(f) for f in model.findings],
         "resolution": [_resolved(r) for r in model.resolution],
         "stats": _stats(model.stats),
+        **_by_target(model),
     }
 
 
+def _by_target(model: ModelReport) -> dict[str, dict[str, str]]:
+    """Left out where there is no verdict on any target."""
+    verdicts = {target: verdict.value for target, verdict in model.verdicts}
+    return {"by_target": verdicts} if verdicts else {}
+
+
 def to_json(report: Report) -> dict[str, Any]:
-    """The report as JSON values; keys are always all there, in the order of the schema."""
+    """The report as JSON values; keys in the order of the schema, all there but `by_target`."""
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "quantgate", "version": __version__},

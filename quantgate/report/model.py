@@ -53,7 +53,10 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """Everything about one model. `declared` and `observed` are flat facts for people."""
+    """Everything about one model. `declared` and `observed` are flat facts for people.
+
+    `verdicts` has the verdict for each target (its text, as `Target.parse` reads it).
+    """
 
     source: str
     revision: str | None
@@ -64,6 +67,7 @@ class ModelReport:
     observed: Mapping[str, Any] = field(default_factory=dict)
     resolution: tuple[ResolvedTarget, ...] = ()
     stats: Stats = field(default_factory=Stats)
+    verdicts: tuple[tuple[str, Verdict], ...] = ()
 
     def count(self, severity: Severity) -> int:
         """How many findings have this severity."""

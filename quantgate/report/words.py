@@ -186,6 +186,43 @@ def consequence_of(verdict: Verdict, findings: Sequence[Finding]) -> str:
     return "vLLM will stop with an error while loading this model."
 
 
+def summary_of(verdicts: Sequence[tuple[str, Verdict]], findings: Sequence[Finding]) -> str:
+    """One sentence on what vLLM does, by target where the targets differ in whether it works."""
+    worst = min((v for _, v in verdicts), key=list(_BLOCKING).index, default=Verdict.UNVERIFIED)
+    if len({_BLOCKING[v] for _, v in verdicts}) < 2:
+        return consequence_of(worst, findings)
+    parts = []
+    for does in dict.fromkeys(_BLOCKING[v] for v in (Verdict.PASS, *_BLOCKING)):
+        held = [name for name, verdict in verdicts if _BLOCKING[verdict] == does]
+        if held:
+            parts.append(f"{does} {_range(held, [name for name, _ in verdicts])}")
+    blocking = [f for f in findings if f.severity is Severity.ERROR or f.unverified]
+    rules = list(dict.fromkeys(f"{f.rule} {f.name}" for f in blocking))
+    more = f" and {plural(len(rules) - 3, 'more rule')}" if len(rules) > 3 else ""
+    return f"Of the targets checked, it {'; it '.join(parts)}: {', '.join(rules[:3])}{more}."
+
+
+_BLOCKING = {
+    Verdict.FAIL: "does not work in",
+    Verdict.UNVERIFIED: "could not be verified for",
+    Verdict.WARN: "loads in",
+    Verdict.PASS: "loads in",
+}
+
+
+def _range(names: Sequence[str], among: Sequence[str]) -> str:
+    """Some of several targets: `vLLM 0.30.0 and newer` where they are all the newer ones."""
+    everyone = sorted((Target.parse(n) for n in among), key=lambda t: t.version)
+    mine = [t for t in everyone if str(t) in names]
+    rest = [t for t in everyone if t not in mine]
+    if len({(t.gpu, t.tensor_parallel) for t in everyone}) == 1 and rest:
+        if len(mine) > 1 and mine[0].version > rest[-1].version:
+            return f"vLLM {mine[0].release} and newer"
+        if len(mine) > 1 and mine[-1].version < rest[0].version:
+            return f"vLLM {mine[-1].release} and older"
+    return "; ".join(map(target_words, mine))
+
+
 def place(finding: Finding) -> str:
     """The name a finding is about, never empty."""
     return finding.pattern or finding.module or finding.tensor or "the model"
