@@ -18,6 +18,7 @@ from quantgate.quantization.compare import Kind
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
 from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.modelopt import ModelOptDeclaration
+from quantgate.quantization.quark import QuarkDeclaration
 from quantgate.quantization.scheme import Layout
 
 if TYPE_CHECKING:
@@ -171,6 +172,8 @@ def ignore_patch(model: Model) -> Patch:
             key = declaration.ignored_key
         case ModelOptDeclaration():
             key = declaration.excluded_key
+        case QuarkDeclaration():
+            key = "exclude"
         case _:
             return ()
     if not isinstance(declaration.value(key), list):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG305", "unsupported-scheme", methods=("compressed-tensors",))
+@rule("QG305", "unsupported-scheme", methods=("compressed-tensors", "quark"))
 def check(model: Model) -> Iterator[Fault]:
     """Each value is fine, but vLLM has no scheme for the combination.
 
@@ -22,7 +22,8 @@ def check(model: Model) -> Iterator[Fault]:
 
     `weights`, `input_activations` and `format` of every group of compressed-tensors, in the order
     in which vLLM chooses a scheme. Typical: FP8 weights with a `pack-quantized` or null `format`,
-    4-bit integers as `float-quantized`, asymmetric INT8, static activations per token.
+    4-bit integers as `float-quantized`, asymmetric INT8, static activations per token. Weight and
+    `input_tensors` of every config of Quark.
 
     ## Why it matters
 

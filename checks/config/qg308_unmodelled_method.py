@@ -21,18 +21,18 @@ def check(model: Model) -> Iterator[Fault]:
     ## What it checks
 
     Whether quantgate can predict which tensors vLLM allocates for the declared method. It can for
-    GPTQ, AWQ, FP8, compressed-tensors and ModelOpt.
+    GPTQ, AWQ, FP8, compressed-tensors, ModelOpt and Quark.
 
     ## Why it matters
 
-    For the other methods (Quark, AutoRound, torchao, MXFP4 …) only the files, the
+    For the other methods (AutoRound, torchao, MXFP4 …) only the files, the
     containers and the required keys of the config were checked. Missing scales, wrong shapes and
     wrong lists of excluded modules are not found, so a pass would mean less than it seems to.
 
     ## Example
 
     ```
-    quantization_config: {"quant_method": "quark", …}
+    quantization_config: {"quant_method": "torchao", …}
     ```
 
     ## Fix
@@ -61,6 +61,6 @@ def check(model: Model) -> Iterator[Fault]:
         "containers and required keys were checked.",
         tensor="quant_method",
         found=declaration.method,
-        expected="gptq, awq, fp8, compressed-tensors or modelopt",
+        expected="a method whose tensors are known",
         fix="Load the model once in vLLM before it is merged.",
     )

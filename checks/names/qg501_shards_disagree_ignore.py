@@ -11,6 +11,7 @@ from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.gptq import GptqDeclaration
 from quantgate.quantization.modelopt import ModelOptDeclaration
 from quantgate.quantization.observed import is_quantized
+from quantgate.quantization.quark import QuarkDeclaration
 from quantgate.rules import rule
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _message(declaration: Declaration, decision: Decision, absent: Sequence[str]
     ending = f"; the checkpoint has no {_words(absent)}, and vLLM asks for it" if absent else ""
     error = (
         "Found different quantization schemes for the shards of"
-        if isinstance(declaration, CompressedTensorsDeclaration)
+        if isinstance(declaration, (CompressedTensorsDeclaration, QuarkDeclaration))
         else "Detected some but not all shards of ... are quantized"
     )
     return f"{start}{ending}. vLLM stops while it builds the model: `{error}`."
@@ -141,6 +142,8 @@ def _list_key(declaration: Declaration) -> str:
             key = "modules_in_block_to_quantize"
         case ModelOptDeclaration():
             key = declaration.excluded_key
+        case QuarkDeclaration():
+            key = "exclude"
         case _:
             return ""
     return key

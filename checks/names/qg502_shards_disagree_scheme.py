@@ -17,22 +17,26 @@ if TYPE_CHECKING:
     from quantgate.vllm.matching import Decision
 
 
-@rule("QG502", "shards-disagree-scheme", methods=("compressed-tensors",))
+@rule("QG502", "shards-disagree-scheme")
 def check(model: Model) -> Iterator[Fault]:
     """The parts of one fused layer are declared with different schemes.
 
     ## What it checks
 
     Which group of `config_groups` each shard of `qkv_proj` and `gate_up_proj` falls into, and
-    each projection of the routed experts. vLLM has one scheme per fused layer.
+    each projection of the routed experts; which algorithm or config ModelOpt's mixtures and Quark
+    give to each. vLLM has one scheme per fused layer.
 
     ## Why it matters
 
-    vLLM does not compare the schemes of the shards. If each of them hits a target, the first
-    shard's group is taken for all; if only some do, none of those targets counts and the class
-    (`Linear`) decides. What is stored in another scheme then fails with a bare `AssertionError`,
-    or is cut to fit without a word. Experts are compared: `All MoE projections need to have same
-    quantization scheme but found multiple`.
+    For compressed-tensors vLLM does not compare the schemes of the shards. If each of them hits a
+    target, the first shard's group is taken for all; if only some do, none of those targets counts
+    and the class (`Linear`) decides. What is stored in another scheme then fails with a bare
+    `AssertionError`, or is cut to fit without a word. Experts are compared: `All MoE projections
+    need to have same quantization scheme but found multiple`.
+
+    The other methods compare, and stop with `Mixed quant_algo within fused layer` or `Found a
+    different quantization configuration for`.
 
     ## Example
 
@@ -60,6 +64,16 @@ def check(model: Model) -> Iterator[Fault]:
         if decision.disagree != "scheme" or decision.unreadable:
             continue
         found = ", ".join(f"{shard} {scheme or 'dense'}" for shard, scheme in decision.schemes)
+        if decision.error:
+            yield Fault(
+                message="The shards of this fused layer are declared with different schemes, and "
+                f"vLLM stops: `{decision.error}`.",
+                module=prefix,
+                expected="one scheme for all shards",
+                found=found,
+                fix="Quantize all shards alike, and declare them alike.",
+            )
+            continue
         if layers[prefix].cls == "RoutedExperts":
             yield Fault(
                 message="The projections of the routed experts are declared with different "

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_PATTERNS = 1000
 
 
-@rule("QG505", "invalid-regex", methods=("compressed-tensors", "gptq"))
+@rule("QG505", "invalid-regex", methods=("compressed-tensors", "gptq", "quark"))
 def check(model: Model) -> Iterator[Fault]:
     r"""A pattern of the declaration is no regular expression.
 

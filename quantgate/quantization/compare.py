@@ -263,7 +263,8 @@ def _rows_of_scale(leaves: Leaves, scheme: Scheme) -> int | None:
     shape = leaves.get(scheme.scale_name, ("", ()))[1]
     if len(shape) != 2 or scheme.strategy in {Strategy.BLOCK, Strategy.TENSOR}:
         return None
-    return shape[1] if scheme.scale_name == "scales" else shape[0]
+    k_first = scheme.scale_name == "scales" or scheme.layout is Layout.QUARK_INT4
+    return shape[1] if k_first else shape[0]
 
 
 def _transposed(leaves: Leaves, scheme: Scheme) -> Difference:
@@ -319,7 +320,7 @@ def _in_features(scheme: Scheme, seen: Observed, sizes: Sizes) -> int | None:
 def _observed_group_size(scheme: Scheme, seen: Observed, k: int | None) -> int | None:
     """The group size that the scales show where it is another than declared; -1 for channel."""
     grouped = scheme.strategy in {Strategy.GROUP, Strategy.TENSOR_GROUP, Strategy.CHANNEL}
-    fixed = {Layout.INT8, Layout.FP8, Layout.MXFP4, Layout.MXFP8}
+    fixed = {Layout.INT8, Layout.FP8, Layout.MXFP4, Layout.MXFP8, Layout.OCP_MX}
     if not grouped or scheme.layout in fixed or not k or not seen.groups:
         return None
     if seen.groups == groups(scheme, k) or k % seen.groups:

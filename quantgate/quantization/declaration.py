@@ -124,6 +124,12 @@ class Reader:
     def note(self, kind: ProblemKind, name: str, expected: str, error: str, **more: Any) -> None:
         """Note a problem with the value under `name`."""
         found = shown(self._raw[name]) if name in self._raw else "absent"
+        self.add(kind, name, expected, found, error, **more)
+
+    def add(
+        self, kind: ProblemKind, name: str, expected: str, found: str, error: str, **more: Any
+    ) -> None:
+        """Note a problem deeper than the keys of this block, with what was found there."""
         self.problems.append(Problem(kind, self.key(name), expected, found, error, **more))
 
     def find(self, *names: str) -> str | None:

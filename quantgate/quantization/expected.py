@@ -73,7 +73,9 @@ def expected_tensors(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
             return _nvfp4(scheme, n, k)
         case Layout.MODELOPT_NVFP4:
             return _modelopt_nvfp4(scheme, n, k)
-        case Layout.MXFP4 | Layout.MXFP8:
+        case Layout.QUARK_INT4:
+            return _quark_int4(scheme, n, k)
+        case Layout.MXFP4 | Layout.MXFP8 | Layout.OCP_MX:
             return _mx(scheme, n, k)
         case Layout.DENSE:
             return (Expected("weight", Role.WEIGHT, FLOATS, ((n, k),), ("N", "K"), "[N, K]"),)
@@ -182,13 +184,21 @@ def _plain(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
             formula = f"[N, K/{scheme.group_size}]"
         case _ if scheme.scale_rank == 1:
             shapes, axes, formula = ((n,),), ("N",), "[N]"
+            if scheme.layout is Layout.INT8:
+                shapes = (*shapes, (n, 1))  # quark_w8a8_int8.py gives a flat one its second axis
         case _:
             shapes, axes, formula = ((n, 1),), ("N", "-"), "[N, 1]"
     scale_types: tuple[str, ...] = ("F32", "BF16", "F16")
     if scheme.strategy is Strategy.BLOCK:
         scale_types = (*scale_types, "F8_E8M0")
     scale = Expected(scheme.scale_name, Role.SCALE, scale_types, shapes, axes, formula)
-    return (weight, scale, *_input_scale(scheme))
+    zeros: tuple[Expected, ...] = ()
+    if scheme.zero_points_stored:
+        zero = Role.ZERO_POINT
+        zeros = (
+            Expected("weight_zero_point", zero, ("I8",), shapes, axes, formula, required=False),
+        )
+    return (weight, scale, *zeros, *_input_scale(scheme))
 
 
 def _nvfp4(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
@@ -236,14 +246,41 @@ def _modelopt_nvfp4(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
     return (*tensors, dropped)
 
 
+def _quark_int4(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
+    g, words = groups(scheme, k), _words(n, 4)
+    group = f"K/{scheme.group_size}"
+    return (
+        Expected("weight", Role.WEIGHT, ("I32",), ((k, words),), ("K", "N"), "[K, N/8]"),
+        Expected("weight_scale", Role.SCALE, FLOATS, ((g, n),), ("K", "N"), f"[{group}, N]"),
+        Expected(
+            "weight_zero_point",
+            Role.ZERO_POINT,
+            ("I32",),
+            ((g, words),),
+            ("K", "N"),
+            f"[{group}, N/8]",
+            required=not scheme.symmetric,
+        ),
+    )
+
+
 def _mx(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
     # The E8M0 exponents go into a uint8 parameter; a file that types them F8_E8M0 is cast by value
     # (1.0 becomes 1, not 127), so only U8 holds what is meant.
+    rows = scheme.block[0] if scheme.block else 1
+    high = None if n is None else ceil(n / rows)
+    per = f"[N/{rows}, K/32]" if scheme.block else "[N, K/32]"
     scale = Expected(
-        "weight_scale", Role.SCALE, ("U8",), ((n, groups(scheme, k)),), ("N", "K"), "[N, K/32]"
+        "weight_scale", Role.SCALE, ("U8",), ((high, groups(scheme, k)),), ("N", "K"), per
     )
     if scheme.layout is Layout.MXFP8:
-        return (Expected("weight", Role.WEIGHT, FP8_TYPES, ((n, k),), ("N", "K"), "[N, K]"), scale)
+        weight = Expected("weight", Role.WEIGHT, FP8_TYPES, ((n, k),), ("N", "K"), "[N, K]")
+        return (weight, scale, *_input_scale(scheme))
+    if scheme.layout is Layout.OCP_MX:
+        wide = None if k is None else k * scheme.bits // 8
+        formula = "[N, K/2]" if scheme.bits == 4 else f"[N, K*{scheme.bits}/8]"
+        weight = Expected("weight", Role.WEIGHT, ("U8",), ((n, wide),), ("N", "K"), formula)
+        return (weight, scale, *_input_scale(scheme))
     half = None if k is None else ceil(k / 2)
     weight = Expected("weight_packed", Role.WEIGHT, ("U8",), ((n, half),), ("N", "K"), "[N, K/2]")
     return (weight, scale)

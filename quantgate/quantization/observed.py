@@ -74,7 +74,10 @@ def stored_layout(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Layout |
     if dtype == "U8":
         scale = leaves.get("weight_scale", ("", ()))[0]
         nvfp4 = scale in FP8_TYPES or "weight_scale_2" in leaves
-        return Layout.MODELOPT_NVFP4 if nvfp4 else None
+        mx = Layout.OCP_MX if scale else None
+        return Layout.MODELOPT_NVFP4 if nvfp4 else mx
+    if dtype == "I32" and "weight_scale" in leaves:
+        return Layout.QUARK_INT4
     return Layout.DENSE if dtype in _DENSE else None
 
 
@@ -185,7 +188,7 @@ def _observe_packed(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Observ
 
 
 def _observe_plain(layout: Layout, leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Observed:
-    half = layout in {Layout.NVFP4, Layout.MXFP4, Layout.MODELOPT_NVFP4}
+    half = layout in {Layout.NVFP4, Layout.MXFP4, Layout.MODELOPT_NVFP4, Layout.OCP_MX}
     leaf = "weight_packed" if layout in {Layout.NVFP4, Layout.MXFP4} else "weight"
     dtype, shape = leaves[leaf]
     if len(shape) != 2:
@@ -193,6 +196,11 @@ def _observe_plain(layout: Layout, leaves: Mapping[str, tuple[str, tuple[int, ..
     n, k = shape[0], shape[1] * 2 if half else shape[1]
     scale = leaves.get("weight_scale") or leaves.get("weight_scale_inv")
     count = scale[1][1] if scale and len(scale[1]) == 2 else None
+    if layout is Layout.QUARK_INT4:
+        columns, found = _scale_axes(scale, n_axis=1)
+        return Observed(layout, columns, shape[0], None, 4, found, evidence=leaf)
+    if layout is Layout.OCP_MX and count and count * 24 == shape[1]:
+        return Observed(layout, n, count * 32, None, 6, count, evidence=leaf)
     bits = 4 if half else 8 if layout is not Layout.DENSE else 32 if dtype == "F32" else 16
     return Observed(layout, n, k, None, bits, count, evidence=leaf)
 

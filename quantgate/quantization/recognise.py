@@ -81,7 +81,10 @@ def _method_of_module(leaves: Leaves) -> str | None:
         case Layout.PACKED | Layout.NVFP4 | Layout.MXFP4:
             return "compressed-tensors"
         case Layout.INT8 if "weight_scale" in leaves:
-            return "compressed-tensors"
+            shape = leaves["weight_scale"][1]
+            return "quark" if len(shape) == 1 and shape != (1,) else "compressed-tensors"
         case Layout.FP8 if "weight_scale_inv" in leaves:
             return "fp8"
+    if "input_scale_2" in leaves or stored_layout(leaves) is Layout.QUARK_INT4:
+        return "quark"
     return "modelopt" if "weight_scale_2" in leaves else ""

@@ -19,6 +19,8 @@ class Layout(StrEnum):
     MXFP4 = "mxfp4-pack-quantized"  # weight_packed uint8 [N, K/2], scales are E8M0 exponents
     MXFP8 = "mxfp8-quantized"  # weight float8 [N, K], scales are E8M0 exponents
     MODELOPT_NVFP4 = "nvfp4"  # weight uint8 [N, K/2], scaled by weight_scale and weight_scale_2
+    OCP_MX = "ocp-mx"  # weight uint8 [N, K*b/8], scales are E8M0 exponents
+    QUARK_INT4 = "quark-int4"  # weight int32 [K, N/8]: packed along N
 
 
 class Strategy(StrEnum):

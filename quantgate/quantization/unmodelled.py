@@ -1,6 +1,6 @@
 """Methods that vLLM knows and whose tensors quantgate does not: only their keys are checked.
 
-Source: vLLM 0.33.0, layers/quantization/{inc/inc,quark/quark,torchao}.py.
+Source: vLLM 0.33.0, layers/quantization/{inc/inc,torchao}.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ _NOT_FOUND = "Cannot find any of {} in the model's quantization config."
 # Method → (keys of which one is required, the error without it).
 _REQUIRED: Mapping[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     "inc": ((("bits",), ""), (("group_size",), "")),
-    "quark": ((("export",), "The export key should be included in the configurations of Quark"),),
     "torchao": ((("quant_type",), "TorchAO: quant_type must be specified"),),
 }
 

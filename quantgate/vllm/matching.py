@@ -8,6 +8,7 @@ release matches is in `dialect`, what it calls things in `naming`. Source: vLLM 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from quantgate.quantization.awq import AwqDeclaration
@@ -15,6 +16,7 @@ from quantgate.quantization.compressed_tensors import CompressedTensorsDeclarati
 from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.gptq import GptqDeclaration
 from quantgate.quantization.modelopt import ALGORITHMS, ModelOptDeclaration
+from quantgate.quantization.quark import QuarkDeclaration
 from quantgate.vllm.dialect import (
     Dialect,
     Disagreement,
@@ -23,6 +25,7 @@ from quantgate.vllm.dialect import (
     class_match,
     leaf,
     regex_matches,
+    shard_name,
 )
 from quantgate.vllm.recipes import Recipes
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from quantgate.quantization.declaration import Declaration
+    from quantgate.quantization.quark import Config
     from quantgate.quantization.scheme import Scheme
     from quantgate.vllm.layers import Layer
     from quantgate.vllm.naming import Naming
@@ -109,6 +113,10 @@ class Matcher:
                 self._ignore = self._renamed(self._modelopt_excluded(declaration))
                 layers = ((naming.entry(n), a) for n, a in declaration.layers.items())
                 self._recipes = Recipes({n: a for n, a in layers if n is not None})
+            case QuarkDeclaration():
+                self._ignore = self._renamed(declaration.excluded)
+                named = ((naming.entry(n), c) for n, c in declaration.by_name)
+                self._configs = tuple((n, c) for n, c in named if n is not None)
             case GptqDeclaration():
                 self._ignore = self._renamed(declaration.modules)
                 self._derived = self._modules(stored.quantized)
@@ -143,6 +151,8 @@ class Matcher:
                     return self._fp8(declared, layer)
                 case ModelOptDeclaration() as declared:
                     return self._modelopt(declared, layer)
+                case QuarkDeclaration() as declared:
+                    return self._quark(declared, layer)
         except PatternError as error:
             return Decision(None, f"pattern {error.pattern}", unreadable=True, error=str(error))
         return Decision(None)
@@ -305,7 +315,7 @@ class Matcher:
             found = self._recipes.find(layer.prefix, shards)
             if len(found) > 1:
                 schemes = tuple((s, declared.scheme(a)) for s, a in found)
-                return Decision(schemes[0][1], "quantized_layers", "scheme", schemes=schemes)
+                return _refused("quantized_layers", schemes, "Mixed quant_algo within fused layer")
             algorithm = found[0][1] if found else ""
             # Other algorithms leave a Linear dense; ggml's blocks have tensors of their own.
             if algorithm in ALGORITHMS:
@@ -314,6 +324,42 @@ class Matcher:
         if any(tower in layer.prefix for tower in _MODELOPT_TOWERS):
             return Decision(None, "vision towers are never quantized")
         return _given(declared.scheme(experts=experts), "quant_algo")
+
+    def _quark(self, declared: QuarkDeclaration, layer: Layer) -> Decision:
+        if layer.cls in {"ParallelLMHead", "VocabParallelEmbedding"}:
+            return Decision(None, "never quantized by quark")
+        experts = layer.cls == "RoutedExperts"
+        below = f"{layer.prefix}."
+        if experts and any(e == layer.prefix or e.startswith(below) for e in self._ignore.all):
+            return Decision(None, "exclude")
+        excluded = self._dialect.ignored(layer.prefix, self._ignore, self._packed)
+        if isinstance(excluded, Disagreement):
+            return _disagreement(excluded, "exclude")
+        if excluded:
+            return Decision(None, "exclude")
+        names = self._packed.get(leaf(layer.prefix), ())
+        found = {s: self._quark_config(declared, shard_name(layer.prefix, s)) for s in names}
+        if len({c.text if c else "" for c in found.values()}) > 1:
+            schemes = tuple((s, c.scheme if c else None) for s, c in found.items())
+            error = "Found a different quantization configuration for"
+            return _refused("layer_quant_config", schemes, error)
+        config = next(iter(found.values())) if found else self._quark_config(declared, layer.prefix)
+        if config is None:
+            return Decision(None, "global_quant_config", unreadable=True)
+        by = "global_quant_config" if config is declared.everywhere else "layer_quant_config"
+        return _given(config.experts if experts else config.scheme, by)
+
+    def _quark_config(self, declared: QuarkDeclaration, name: str) -> Config | None:
+        """The first entry for a name; one without `*` counts if it *contains* the name."""
+        for pattern, config in self._configs:
+            if fnmatchcase(name, pattern) if "*" in pattern else name in pattern:
+                return config
+        return declared.everywhere
+
+
+def _refused(by: str, schemes: tuple[tuple[str, Scheme | None], ...], error: str) -> Decision:
+    """Shards of different schemes, where vLLM compares them."""
+    return Decision(schemes[0][1], by, "scheme", schemes=schemes, error=error)
 
 
 def _disagreement(found: Disagreement, key: str) -> Decision:

@@ -17,6 +17,7 @@ from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.gptq import GptqDeclaration
 from quantgate.quantization.modelopt import ModelOptDeclaration
 from quantgate.quantization.observed import observe
+from quantgate.quantization.quark import QuarkDeclaration
 from quantgate.report.model import ResolvedTarget
 from quantgate.vllm.dialect import equal_or_regex
 
@@ -58,6 +59,11 @@ def declared_entries(declaration: Declaration) -> Mapping[str, tuple[str, ...]]:
             return {"ignore": declaration.not_converted}
         case Fp8Declaration():
             return {"ignore": declaration.ignored}
+        case QuarkDeclaration():
+            return {
+                "target": tuple(name for name, _ in declaration.by_name),
+                "ignore": declaration.excluded,
+            }
         case ModelOptDeclaration():
             return {"target": tuple(declaration.layers), "ignore": declaration.excluded}
     return {}
@@ -74,7 +80,7 @@ class _Names:
         self._substrings = isinstance(
             model.declaration, (AwqDeclaration, GptqDeclaration, ModelOptDeclaration)
         )
-        self._wildcards = isinstance(model.declaration, ModelOptDeclaration)
+        self._wildcards = isinstance(model.declaration, (ModelOptDeclaration, QuarkDeclaration))
         self._slice_of: dict[str, tuple[Layer, str]] = {}
         for layer in model.layers:
             self._by_prefix[layer.prefix] = layer

@@ -154,6 +154,18 @@ def _modelopt(algorithm: str) -> Any:
     }
 
 
+def _quark(weight: Any, inputs: Any = None) -> Any:
+    return {
+        "quant_method": "quark",
+        "exclude": ["lm_head"],
+        "export": {"kv_cache_group": [], "pack_method": "reorder"},
+        "global_quant_config": {"weight": weight, "input_tensors": inputs},
+        "layer_quant_config": {},
+        "layer_type_quant_config": {},
+    }
+
+
+_QUARK_FP4 = {"dtype": "fp4", "qscheme": "per_group", "scale_format": "e8m0"}
 _NVFP4 = _float(4, "tensor_group", group_size=16)
 DECLARATIONS: dict[str, Any] = {
     "gptq": {
@@ -208,6 +220,29 @@ DECLARATIONS: dict[str, Any] = {
     "modelopt-nvfp4": _modelopt("NVFP4"),
     "modelopt-w4a16": _modelopt("W4A16_NVFP4"),
     "modelopt-mxfp8": _modelopt("MXFP8"),
+    "quark-fp8": _quark(
+        {"dtype": "fp8_e4m3", "qscheme": "per_tensor"},
+        {"dtype": "fp8_e4m3", "qscheme": "per_tensor"},
+    ),
+    "quark-channel": _quark(
+        {"dtype": "fp8_e4m3", "qscheme": "per_channel"},
+        {"dtype": "fp8_e4m3", "qscheme": "per_channel", "is_dynamic": True},
+    ),
+    "quark-int8": _quark(
+        {"dtype": "int8", "qscheme": "per_channel", "symmetric": True},
+        {"dtype": "int8", "qscheme": "per_channel", "symmetric": True, "is_dynamic": True},
+    ),
+    "quark-int4": _quark(
+        {"dtype": "int4", "qscheme": "per_group", "group_size": 128, "symmetric": True}
+    ),
+    "quark-mxfp4": _quark(_QUARK_FP4 | {"group_size": 32}, _QUARK_FP4 | {"is_dynamic": True}),
+    "quark-nvfp4": _quark(
+        [_QUARK_FP4 | {"group_size": 16}, {"dtype": "fp8_e4m3", "qscheme": "per_tensor"}],
+        [
+            _QUARK_FP4 | {"group_size": 16, "is_dynamic": True},
+            {"dtype": "fp8_e4m3", "qscheme": "per_tensor"},
+        ],
+    ),
     "none": None,
 }
 
@@ -245,7 +280,7 @@ def linear_tensors(method: str, n: int, k: int) -> Tensors:
             return {"weight": f"I8[{n},{k}]", "weight_scale": f"BF16[{n},1]"}
         case "fp8-dynamic":
             return {"weight": f"F8_E4M3[{n},{k}]", "weight_scale": f"BF16[{n},1]"}
-        case "fp8-static" | "fp8" | "modelopt-fp8":
+        case "fp8-static" | "fp8" | "modelopt-fp8" | "quark-fp8":
             return {
                 "weight": f"F8_E4M3[{n},{k}]",
                 "weight_scale": "F32[]",
@@ -266,7 +301,7 @@ def linear_tensors(method: str, n: int, k: int) -> Tensors:
             return tensors
         case "mxfp4":
             return {"weight_packed": f"U8[{n},{k // 2}]", "weight_scale": f"U8[{n},{k // 32}]"}
-        case "modelopt-channel":
+        case "modelopt-channel" | "quark-channel":
             return {"weight": f"F8_E4M3[{n},{k}]", "weight_scale": f"F32[{n}]"}
         case "modelopt-block":
             blocks = f"F32[{-(-n // 128)},1,{k // 128},1]"
@@ -280,6 +315,20 @@ def linear_tensors(method: str, n: int, k: int) -> Tensors:
             if method == "modelopt-nvfp4":
                 tensors["input_scale"] = "F32[]"
             return tensors
+        case "quark-int8":
+            return {"weight": f"I8[{n},{k}]", "weight_scale": f"F32[{n}]"}
+        case "quark-int4":
+            g = k // 128
+            return {"weight": f"I32[{k},{n // 8}]", "weight_scale": f"F16[{g},{n}]"}
+        case "quark-mxfp4":
+            return {"weight": f"U8[{n},{k // 2}]", "weight_scale": f"U8[{n},{k // 32}]"}
+        case "quark-nvfp4":
+            return {
+                "weight": f"U8[{n},{k // 2}]",
+                "weight_scale": f"F8_E4M3[{n},{k // 16}]",
+                "weight_scale_2": "F32[]",
+                "input_scale_2": "F32[]",
+            }
         case "modelopt-mxfp8":
             return {"weight": f"F8_E4M3[{n},{k}]", "weight_scale": f"U8[{n},{k // 32}]"}
         case "none":
