@@ -45,12 +45,13 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Seen in
 
-    - https://github.com/vllm-project/llm-compressor/issues/2805 (refused by the validator)
     - https://github.com/vllm-project/llm-compressor/issues/1241 (sparsity is no longer read)
 
     ## Not checked
 
-    Whether the tensors agree with the value; rules of the QG4 series do that.
+    Whether the tensors agree with the value; rules of the QG4 series do that. Values that only
+    releases before 0.23 refuse, such as `actorder: static` without groups
+    (https://github.com/vllm-project/llm-compressor/issues/2805).
     """
     declaration = model.declaration
     for problem in declaration.problems if declaration is not None else ():

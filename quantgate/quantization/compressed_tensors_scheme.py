@@ -102,14 +102,8 @@ def read_arguments(
             "Block strategy requires block_structure",
         )
     actorder = _actorder(value.get("actorder"))
-    if actorder and strategy not in {"group", "tensor_group"}:
-        reader.note(
-            ProblemKind.VALUE,
-            "actorder",
-            "null, without groups",
-            "Must use group quantization strategy in order to apply activation ordering",
-            patch_value=None,
-        )
+    # "static" and "weight" only say how GPTQ calibrated; the library takes them without groups
+    # since 0.16.0, which vLLM has since 0.23.0.
     if actorder in {"group", "dynamic"}:
         reader.note(
             ProblemKind.ACT_ORDER,
