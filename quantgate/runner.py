@@ -14,6 +14,7 @@ from quantgate.report.model import ModelReport, Report, Stats
 from quantgate.report.words import summary_of
 from quantgate.rules import all_rules
 from quantgate.targets import Target
+from quantgate.vllm.capability import minimum_capability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,7 +171,11 @@ def observed_facts(model: Model) -> dict[str, Any]:
     """What the headers show, for people."""
     quantized = len(model.quantized_modules)
     types = Counter(t.dtype for t in model.checkpoint.tensors.values())
+    method, release = model.declaration.method if model.declaration else "", model.target.release
+    used = {s for s in model.schemes.values() if s is not None}
+    minimum = max((minimum_capability(s, method, release) for s in used), default=0)
     return {
+        **({"minimum GPU": f"sm{minimum}"} if minimum else {}),
         "linear modules": len(model.linears),
         "stored quantized": quantized,
         "stored dense": len(model.linears) - quantized,

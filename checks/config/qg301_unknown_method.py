@@ -15,19 +15,15 @@ if TYPE_CHECKING:
 
     from quantgate.model import Model
 
-_PLUGIN = "vLLM reads it only with a plugin that is not part of vLLM"
 _FOREIGN = {
-    "bitsandbytes": f"bitsandbytes: {_PLUGIN}",
-    "gguf": f"GGUF: {_PLUGIN}",
     "mlx": "an MLX model, for Apple's library: vLLM cannot load it",
     "exl2": "an ExLlamaV2 model: vLLM cannot load it",
     "exl3": "an ExLlamaV3 model: vLLM cannot load it",
     **{
         name: f"{name}: vLLM cannot load it"
         for name in (
-            *("hqq", "aqlm", "eetq", "higgs", "quanto", "vptq", "spqr", "bitnet", "sinq"),
-            *("marlin", "gptq_marlin_24", "bitblas", "ipex", "tpu_int8", "deepspeedfp", "qqq"),
-            *("fouroversix", "quip", "nunchaku", "metal"),
+            *("aqlm", "eetq", "higgs", "quanto", "vptq", "spqr", "bitnet", "sinq", "marlin"),
+            *("qqq", "fouroversix", "quip", "nunchaku", "metal"),
         )
     },
 }
@@ -39,21 +35,22 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## What it checks
 
-    `quant_method` against the methods of vLLM 0.33.0, and blocks of MLX, which are recognised by
-    `quantization: {group_size, bits}` at the top of config.json without a method.
+    `quant_method` against the methods of all vLLM releases (QG605 speaks of those that only some
+    have), and blocks of MLX, which are recognised by `quantization: {group_size, bits}` at the top
+    of config.json without a method.
 
     ## Why it matters
 
-    vLLM refuses the config: `Unknown quantization method: bitsandbytes. Must be one of [...]`.
-    bitsandbytes and GGUF were part of older releases and are plugins now. The block of MLX names
-    no method, so vLLM builds a dense model and dies on the first tensor that it does not know:
-    `There is no module or parameter named '...scales'`. Methods that quantize a dense model while
-    it is loaded (`fp8_per_tensor`) end in `does not support loading from a checkpoint config`.
+    vLLM refuses the config: `Unknown quantization method: aqlm. Must be one of [...]`. The block of
+    MLX names no method, so vLLM builds a dense model and dies on the first tensor that it does not
+    know: `There is no module or parameter named '...scales'`. Methods that quantize a dense model
+    while it is loaded (`fp8_per_tensor`) end in `does not support loading from a checkpoint
+    config`.
 
     ## Example
 
     ```
-    quantization_config: {"quant_method": "bitsandbytes", "load_in_4bit": true}
+    quantization_config: {"quant_method": "aqlm", "nbits_per_codebook": 16}
     ```
 
     ## Fix
@@ -62,7 +59,6 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Seen in
 
-    - https://github.com/vllm-project/vllm/issues/42813
     - https://github.com/NVIDIA/Model-Optimizer/issues/261
 
     ## Not checked

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Fault, Outcome, Severity
-from quantgate.quantization.reading import DEPRECATED_METHODS
 from quantgate.rules import rule
+from quantgate.vllm.facts import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG308", "unmodelled-method", severity=Severity.WARNING, outcome=Outcome.CONDITIONAL)
+@rule(
+    "QG308",
+    "unmodelled-method",
+    severity=Severity.WARNING,
+    outcome=Outcome.CONDITIONAL,
+    per_target=True,
+)
 def check(model: Model) -> Iterator[Fault]:
     """The tensors of the declared method are not known to quantgate yet, only to vLLM.
 
@@ -53,8 +59,11 @@ def check(model: Model) -> Iterator[Fault]:
         or declaration.modelled
         or declaration.problems
         or not declaration.method
-        or declaration.method in DEPRECATED_METHODS
     ):
+        return
+    known = nearest(model.target.release)
+    refused = declaration.method not in known.methods and declaration.method != "auto-round"
+    if refused or declaration.method in known.deprecated:
         return
     yield Fault(
         message=f"quantgate does not know the tensors of {declaration.method} yet: only files, "

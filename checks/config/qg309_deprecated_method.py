@@ -5,22 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Fault
-from quantgate.quantization.reading import DEPRECATED_METHODS
 from quantgate.rules import rule
+from quantgate.vllm.facts import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from quantgate.model import Model
 
+_INSTEAD = {
+    "fbgemm_fp8": "Quantize again as compressed-tensors FP8 with dynamic activations.",
+    "fp_quant": "Quantize again as compressed-tensors NVFP4 or MXFP4.",
+}
 
-@rule("QG309", "deprecated-method")
+
+@rule("QG309", "deprecated-method", per_target=True)
 def check(model: Model) -> Iterator[Fault]:
     """The method is deprecated, and vLLM refuses it unless it is asked to accept that.
 
     ## What it checks
 
-    `quant_method` against the deprecated methods of vLLM 0.33.0: `fbgemm_fp8` and `fp_quant`.
+    `quant_method` against the deprecated methods of the target's release: `fbgemm_fp8` and
+    `fp_quant` from 0.16 on, and a few more that later releases no longer have.
 
     ## Why it matters
 
@@ -48,7 +54,8 @@ def check(model: Model) -> Iterator[Fault]:
     The tensors of these methods.
     """
     declaration = model.declaration
-    if declaration is None or declaration.method not in DEPRECATED_METHODS:
+    known = nearest(model.target.release)
+    if declaration is None or declaration.method not in known.deprecated:
         return
     yield Fault(
         message="vLLM refuses this method as deprecated, unless it is started with "
@@ -56,7 +63,5 @@ def check(model: Model) -> Iterator[Fault]:
         tensor="quant_method",
         expected="a method that is not deprecated",
         found=declaration.method,
-        fix="Quantize again as compressed-tensors FP8 with dynamic activations."
-        if declaration.method == "fbgemm_fp8"
-        else "Quantize again as compressed-tensors NVFP4 or MXFP4.",
+        fix=_INSTEAD.get(declaration.method, "Quantize again as compressed-tensors."),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Fault
@@ -20,9 +21,9 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## What it checks
 
-    The compute capability of the target's `gpu` against the minimum of every scheme that the
-    declaration uses. Without a GPU in the target nothing is said here; the report names the minimum
-    among its facts.
+    The compute capability of the target's `gpu` against what its vLLM release asks for: for the
+    method, and for every scheme that the declaration uses. Without a GPU in the target nothing is
+    said here; the report names the minimum among its facts.
 
     ## Why it matters
 
@@ -53,10 +54,12 @@ def check(model: Model) -> Iterator[Fault]:
     capability = model.target.capability
     if capability is None:
         return
+    method = model.declaration.method if model.declaration else ""
+    minimum_of = cache(lambda s: minimum_capability(s, method, model.target.release))
     for module, scheme in model.schemes.items():
         if scheme is None:
             continue
-        minimum = minimum_capability(scheme)
+        minimum = minimum_of(scheme)
         if capability < minimum:
             yield Fault(
                 message=f"vLLM has no kernel for these layers on sm_{capability}: the scheme "

@@ -26,8 +26,13 @@ KNOWN_METHODS = frozenset(
         *("deepseek_v4_fp8", "mxfp8"),
     }
 )
-# Refused without --allow-deprecated-quantization (DEPRECATED_QUANTIZATION_METHODS).
-DEPRECATED_METHODS = frozenset({"fbgemm_fp8", "fp_quant"})
+# Methods of checkpoints that older releases had, 0.10.2 being the oldest looked at.
+FORMER_METHODS = frozenset(
+    {
+        *("bitblas", "bitsandbytes", "deepspeedfp", "gguf", "gptq_bitblas", "gptq_marlin_24"),
+        *("hqq", "ipex", "petit_nvfp4", "ptpc_fp8", "rtn", "tpu_int8"),
+    }
+)
 # Quantize a dense checkpoint while loading it; none of them can stand in a config.json.
 ONLINE_METHODS = frozenset(
     {
@@ -119,7 +124,7 @@ def _parse(raw: dict[str, Any], file: str, path: str) -> Declaration:
         problem = Problem(
             ProblemKind.METHOD, "quant_method", "a method of quantized checkpoints", method, error
         )
-    elif method and method not in KNOWN_METHODS:
+    elif method and method not in KNOWN_METHODS | FORMER_METHODS:
         error = f"Unknown quantization method: {method}. Must be one of [...]"
         problem = Problem(
             ProblemKind.METHOD, "quant_method", "a method that vLLM knows", method, error

@@ -9,9 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quantgate.quantization.scheme import Layout
+from quantgate.targets import NEWEST
+from quantgate.vllm.facts import nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from quantgate.quantization.scheme import Scheme
+    from quantgate.vllm.facts import ReleaseFacts
 
 # Everything vLLM quantizes needs Turing; on a GPU older than Ada an FP8 W8A8 layer runs as W8A16.
 _MINIMUM = {Layout.MXFP4: 80}
@@ -22,14 +27,52 @@ _NO_CPU_KERNEL = {
     Layout.MXFP4: "Failed to find a kernel that can implement the MXFP4 linear layer",
     Layout.MXFP8: "Failed to find a kernel that can implement the MXFP8 linear layer",
 }
+# The classes of vLLM's compressed-tensors that take a layout; W8A8 in FP8 falls back to W8A16.
+_CLASSES = {
+    Layout.PACKED: ("WNA16", "WNA4Int", "WNA8Int"),
+    Layout.INT8: ("W8A8Int8",),
+    Layout.FP8: ("W8A8Fp8", "W8A16Fp8"),
+    Layout.NVFP4: ("W4A4Fp4", "W4A16Fp4"),
+    Layout.MXFP4: ("W4A4Mxfp4", "W4A16Mxfp4", "W4A8Mxfp4"),
+    Layout.MXFP8: ("W8A8Mxfp8",),
+}
+# Before, `gptq` ran with ExLlama's kernels where Marlin's could not (gptq.py).
+_GPTQ_NEEDS_MARLIN = (0, 23)
 _PACKED_ERROR = "Failed to find a kernel that can implement the WNA16 linear layer"
 
 
-def minimum_capability(scheme: Scheme) -> int:
-    """The least compute capability, such as 75 for sm_75; 0 for a dense layer."""
+def minimum_capability(scheme: Scheme, method: str = "", release: str = NEWEST) -> int:
+    """The least compute capability, such as 75 for sm_75; 0 for a dense layer.
+
+    The greatest of what the release asks for: for the method as a whole, for the class of a
+    compressed-tensors scheme, and what the kernels of the layout need.
+    """
     if scheme.layout is Layout.DENSE:
         return 0
-    return max(_MINIMUM.get(scheme.layout, _DEFAULT), scheme.capability)
+    known = nearest(release)
+    needed = [scheme.capability]
+    if method == "gptq" and known.version < _GPTQ_NEEDS_MARLIN:
+        return max(*needed, known.min_capability(method) or 0)
+    needed += [_MINIMUM.get(scheme.layout, _DEFAULT), known.min_capability(method) or 0]
+    if method == "compressed-tensors":
+        needed.append(min(_class_minimums(scheme, known), default=0))
+    return max(needed)
+
+
+def has_scheme(scheme: Scheme, release: str) -> bool:
+    """Whether a release has any class for a compressed-tensors scheme."""
+    return bool(list(_class_minimums(scheme, nearest(release)))) or scheme.layout not in _CLASSES
+
+
+def _class_minimums(scheme: Scheme, known: ReleaseFacts) -> Iterator[int]:
+    """What the classes ask for that can take the scheme; one that fits the GPU is enough."""
+    there = known.schemes.get("compressed_tensors", {})
+    for name in _CLASSES.get(scheme.layout, ()):
+        value = there.get(f"CompressedTensors{name}")
+        if isinstance(value, int):
+            yield value
+        elif isinstance(value, dict):
+            yield min(r["value"] for r in value["returns"])
 
 
 def cpu_error(scheme: Scheme) -> str:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from quantgate.vllm.conditions import text_config
-from quantgate.vllm.facts import facts
+from quantgate.vllm.facts import nearest
 from quantgate.vllm.mapper import NameMapper
 from quantgate.vllm.packing import effective_packed
 
@@ -96,9 +96,39 @@ def architecture_of(config: Mapping[str, Any]) -> str:
     return first if isinstance(first, str) else ""
 
 
+# vLLM 0.33.0, config/model.py _SUFFIX_TO_DEFAULTS: a class that the registry lacks is looked up
+# with the other endings (a classifier of a known decoder).
+_ENDINGS = (
+    *("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel", "ForTextEncoding"),
+    *("EmbeddingModel", "ForSequenceClassification", "ForTokenClassification"),
+    *("ForAudioClassification", "ForImageClassification", "ForVideoClassification"),
+    *("ClassificationModel", "ForRewardModeling", "RewardModel", "Model"),
+)
+
+
+def architectures_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """All architectures that config.json names."""
+    names = config.get("architectures")
+    return tuple(n for n in names if isinstance(n, str)) if isinstance(names, list) else ()
+
+
+def registered(config: Mapping[str, Any], release: str) -> str | None:
+    """The name under which a release's registry has the model, None if it has it under none.
+
+    The first known of several counts (models/registry.py resolve_model_cls).
+    """
+    for name in architectures_of(config):
+        ending = next((e for e in _ENDINGS if name.endswith(e)), None)
+        others = [name.removesuffix(ending) + e for e in _ENDINGS] if ending else []
+        found = next((n for n in (name, *others) if _architecture(n, release)), None)
+        if found is not None:
+            return found
+    return None
+
+
 def naming_of(config: Mapping[str, Any], release: str) -> Naming:
     """The names of a checkpoint with this config.json in a release."""
-    name = architecture_of(config)
+    name = registered(config, release) or architecture_of(config)
     version = tuple(int(p) for p in release.split("."))
     chain = tuple(_chain(name, config, release))
     if not chain:
@@ -135,10 +165,7 @@ def naming_of(config: Mapping[str, Any], release: str) -> Naming:
 
 @lru_cache(maxsize=64)
 def _architecture(name: str, release: str) -> Architecture | None:
-    try:
-        return facts(release).architecture(name)
-    except ValueError:
-        return None
+    return nearest(release).architecture(name)
 
 
 def _chain(

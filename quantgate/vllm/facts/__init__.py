@@ -19,7 +19,7 @@ from quantgate.vllm.facts.records import Architecture, Method, assemble
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Architecture", "Method", "ReleaseFacts", "facts", "releases"]
+__all__ = ["Architecture", "Method", "ReleaseFacts", "facts", "nearest", "releases"]
 
 _FOLDER = resources.files(__name__)
 _KEY = re.compile(r'^"(\S+) (\d+(?:\.\d+)+)": (null)?', re.MULTILINE)
@@ -52,6 +52,11 @@ def facts(release: str) -> ReleaseFacts:
     return ReleaseFacts(older[-1], release)
 
 
+def nearest(release: str) -> ReleaseFacts:
+    """The facts that a verdict on any release rests on: below the oldest shipped one, its own."""
+    return facts(release if _version(release) >= _version(releases()[0]) else releases()[0])
+
+
 @dataclass(frozen=True)
 class ReleaseFacts:
     """One release. Records are decoded when asked for.
@@ -63,6 +68,11 @@ class ReleaseFacts:
 
     release: str
     asked: str
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """The release that the facts are of, as numbers."""
+        return _version(self.release)
 
     @property
     def exact(self) -> bool:

@@ -1,0 +1,63 @@
+"""QG606 scheme-not-in-release."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from quantgate.findings import Fault
+from quantgate.rules import rule
+from quantgate.vllm.capability import has_scheme
+from quantgate.vllm.facts import releases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from quantgate.model import Model
+
+
+@rule("QG606", "scheme-not-in-release", methods=["compressed-tensors"], per_target=True)
+def check(model: Model) -> Iterator[Fault]:
+    """The target's vLLM release has no class for the declared compressed-tensors scheme.
+
+    ## What it checks
+
+    For every scheme in use, whether the release has any of the classes that can take it: MXFP4
+    came between 0.13 and 0.16, MXFP8 between 0.19 and 0.23.
+
+    ## Why it matters
+
+    vLLM stops while it builds the layers: `No compressed-tensors compatible scheme was found`.
+
+    ## Example
+
+    ```
+    "format": "mxfp4-pack-quantized"      # --target vllm=0.13.0
+    ```
+
+    ## Fix
+
+    Serve with a release that has the scheme, or publish in another one.
+
+    ## Seen in
+
+    - The classes of ten vLLM releases (layers/quantization/compressed_tensors/schemes).
+
+    ## Not checked
+
+    The classes of the routed experts, and combinations of bits that a class refuses.
+    """
+    release = model.target.release
+    lacking = cache(lambda scheme: not has_scheme(scheme, release))
+    for module, scheme in model.schemes.items():
+        if scheme is None or not lacking(scheme):
+            continue
+        first = next((r for r in releases() if has_scheme(scheme, r)), "")
+        yield Fault(
+            message=f"vLLM {release} has no class for this scheme: `No compressed-tensors "
+            "compatible scheme was found`.",
+            module=module,
+            expected=f"vLLM {first} or newer",
+            found=str(scheme),
+            fix=f"Serve with vLLM {first} or newer, or publish in another scheme.",
+        )
