@@ -24,8 +24,8 @@ def check(model: Model) -> Iterator[Fault]:
     ## What it checks
 
     Which group of `config_groups` each shard of `qkv_proj` and `gate_up_proj` falls into, and
-    each projection of the routed experts; which algorithm or config ModelOpt's mixtures and Quark
-    give to each. vLLM has one scheme per fused layer.
+    each projection of the routed experts; which algorithm or config ModelOpt's mixtures, Quark
+    and AutoRound's `extra_config` give to each. vLLM has one scheme per fused layer.
 
     ## Why it matters
 
@@ -35,8 +35,8 @@ def check(model: Model) -> Iterator[Fault]:
     `AssertionError`, or is cut to fit without a word. Experts are compared: `All MoE projections
     need to have same quantization scheme but found multiple`.
 
-    The other methods compare, and stop with `Mixed quant_algo within fused layer` or `Found a
-    different quantization configuration for`.
+    The other methods compare, and stop with `Mixed quant_algo within fused layer`, `Found a
+    different quantization configuration for` or `requires consistent quant config for`.
 
     ## Example
 

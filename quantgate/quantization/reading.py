@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from quantgate.quantization import awq, compressed_tensors, fp8, gptq, modelopt, quark, unmodelled
+from quantgate.quantization import (
+    auto_round,
+    awq,
+    compressed_tensors,
+    fp8,
+    gptq,
+    modelopt,
+    quark,
+    unmodelled,
+)
 from quantgate.quantization.declaration import Declaration, Problem, ProblemKind, type_name
 from quantgate.quantization.modelopt import ModelOptDeclaration
 
@@ -110,6 +119,8 @@ def _parse(raw: dict[str, Any], file: str, path: str) -> Declaration:
             return compressed_tensors.parse(raw, file, path)
         case "fp8":
             return fp8.parse(raw, file, path)
+        case "auto-round" | "inc":
+            return auto_round.parse(raw, method, file, path)
         case "quark":
             return quark.parse(raw, file, path)
         case "modelopt" | "modelopt_fp4" | "modelopt_mxfp8" | "modelopt_mixed" | "mxfp8" if (

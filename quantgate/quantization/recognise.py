@@ -33,7 +33,7 @@ _KEYS = (
     ("is_marlin_format", "gptq"),
 )
 # Methods that store their tensors in the layout of another one.
-_SAME_TENSORS = {"auto-round": frozenset({"gptq", "awq"})}
+_SAME_TENSORS = {"auto-round": frozenset({"gptq", "awq", "fp8", "compressed-tensors"})}
 
 
 def is_mlx(config: Mapping[str, Any]) -> bool:

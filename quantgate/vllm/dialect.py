@@ -273,3 +273,11 @@ def regex_matches(pattern: str, name: str) -> bool:
         return _compiled(pattern).match(name, timeout=REGEX_SECONDS) is not None
     except TimeoutError:
         raise PatternError(pattern, f"takes more than {REGEX_SECONDS} s on one name") from None
+
+
+def regex_found(pattern: str, name: str) -> bool:
+    """Whether a pattern is found anywhere in a name; a broken or slow one is found nowhere."""
+    try:
+        return _compiled(pattern).search(name, timeout=REGEX_SECONDS) is not None
+    except (PatternError, TimeoutError):
+        return False

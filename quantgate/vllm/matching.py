@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from quantgate.quantization.auto_round import AutoRoundDeclaration
 from quantgate.quantization.awq import AwqDeclaration
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
 from quantgate.quantization.fp8 import Fp8Declaration
@@ -27,6 +28,7 @@ from quantgate.vllm.dialect import (
     regex_matches,
     shard_name,
 )
+from quantgate.vllm.extra_config import ExtraConfig
 from quantgate.vllm.recipes import Recipes
 
 if TYPE_CHECKING:
@@ -113,6 +115,11 @@ class Matcher:
                 self._ignore = self._renamed(self._modelopt_excluded(declaration))
                 layers = ((naming.entry(n), a) for n, a in declaration.layers.items())
                 self._recipes = Recipes({n: a for n, a in layers if n is not None})
+            case AutoRoundDeclaration(settings=settings) if settings is not None:
+                renamed = ((naming.entry(n), e) for n, e in declaration.extra.items())
+                extra = {n: e for n, e in renamed if n is not None}
+                blocks = (naming.entry(b) for b in declaration.blocks)
+                self._extra = ExtraConfig(settings, extra, [b for b in blocks if b is not None])
             case QuarkDeclaration():
                 self._ignore = self._renamed(declaration.excluded)
                 named = ((naming.entry(n), c) for n, c in declaration.by_name)
@@ -151,6 +158,8 @@ class Matcher:
                     return self._fp8(declared, layer)
                 case ModelOptDeclaration() as declared:
                     return self._modelopt(declared, layer)
+                case AutoRoundDeclaration() as declared:
+                    return self._auto_round(declared, layer)
                 case QuarkDeclaration() as declared:
                     return self._quark(declared, layer)
         except PatternError as error:
@@ -355,6 +364,20 @@ class Matcher:
             if fnmatchcase(name, pattern) if "*" in pattern else name in pattern:
                 return config
         return declared.everywhere
+
+    def _auto_round(self, declared: AutoRoundDeclaration, layer: Layer) -> Decision:
+        if layer.cls == "VocabParallelEmbedding":
+            return Decision(None, "embeddings are never quantized")
+        if declared.settings is None:
+            return Decision(None, "bits and group_size", unreadable=True)
+        found = self._extra.settings(layer, self._packed)
+        schemes = tuple((n, None if s.dense else declared.scheme(s)) for n, s in found)
+        if len(found) > 1:
+            return _refused("extra_config", schemes, "requires consistent quant config for")
+        (_, settings), (_, scheme) = found[0], schemes[0]
+        if settings.dense:
+            return Decision(None, "extra_config or block_name_to_quantize")
+        return _given(scheme, "bits and group_size")
 
 
 def _refused(by: str, schemes: tuple[tuple[str, Scheme | None], ...], error: str) -> Decision:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from quantgate.quantization.auto_round import AutoRoundDeclaration
 from quantgate.quantization.awq import AwqDeclaration
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
 from quantgate.quantization.fp8 import Fp8Declaration
@@ -59,6 +60,8 @@ def declared_entries(declaration: Declaration) -> Mapping[str, tuple[str, ...]]:
             return {"ignore": declaration.not_converted}
         case Fp8Declaration():
             return {"ignore": declaration.ignored}
+        case AutoRoundDeclaration():
+            return {"target": tuple(declaration.extra)}
         case QuarkDeclaration():
             return {
                 "target": tuple(name for name, _ in declaration.by_name),

@@ -165,6 +165,18 @@ def _quark(weight: Any, inputs: Any = None) -> Any:
     }
 
 
+def _auto_round(bits: int, group_size: Any, **more: Any) -> Any:
+    return {
+        "quant_method": "auto-round",
+        "bits": bits,
+        "group_size": group_size,
+        "sym": True,
+        "autoround_version": "0.9.0",
+        "block_name_to_quantize": "model.layers",
+        **more,
+    }
+
+
 _QUARK_FP4 = {"dtype": "fp4", "qscheme": "per_group", "scale_format": "e8m0"}
 _NVFP4 = _float(4, "tensor_group", group_size=16)
 DECLARATIONS: dict[str, Any] = {
@@ -243,6 +255,11 @@ DECLARATIONS: dict[str, Any] = {
             {"dtype": "fp8_e4m3", "qscheme": "per_tensor"},
         ],
     ),
+    "auto-round": _auto_round(4, 128),
+    "auto-round-awq": _auto_round(4, 128, packing_format="auto_round:auto_awq", sym=False),
+    "auto-round-fp8": _auto_round(8, [128, 128], data_type="fp"),
+    "auto-round-mxfp4": _auto_round(4, 32, data_type="mx_fp"),
+    "auto-round-mxfp8": _auto_round(8, 32, data_type="mx_fp"),
     "none": None,
 }
 
@@ -250,8 +267,8 @@ DECLARATIONS: dict[str, Any] = {
 def linear_tensors(method: str, n: int, k: int) -> Tensors:
     """Leaf → tensor of one healthy Linear [N, K], as written by the tools (vLLM 0.33.0 facts)."""
     match method:
-        case "gptq" | "gptq-8bit":
-            per = 8 if method == "gptq" else 4
+        case "gptq" | "gptq-8bit" | "auto-round":
+            per = 4 if method == "gptq-8bit" else 8
             g = k // 128
             return {
                 "qweight": f"I32[{k // per},{n}]",
@@ -259,7 +276,7 @@ def linear_tensors(method: str, n: int, k: int) -> Tensors:
                 "scales": f"F16[{g},{n}]",
                 "g_idx": f"I32[{k}]",
             }
-        case "awq":
+        case "awq" | "auto-round-awq":
             g = k // 128
             return {
                 "qweight": f"I32[{k},{n // 8}]",
@@ -286,7 +303,7 @@ def linear_tensors(method: str, n: int, k: int) -> Tensors:
                 "weight_scale": "F32[]",
                 "input_scale": "F32[]",
             }
-        case "fp8-block-ct" | "fp8-block":
+        case "fp8-block-ct" | "fp8-block" | "auto-round-fp8":
             scale = "weight_scale" if method == "fp8-block-ct" else "weight_scale_inv"
             blocks = f"F32[{-(-n // 128)},{-(-k // 128)}]"
             return {"weight": f"F8_E4M3[{n},{k}]", scale: blocks}
@@ -299,7 +316,7 @@ def linear_tensors(method: str, n: int, k: int) -> Tensors:
             if method == "nvfp4":
                 tensors["input_global_scale"] = "F32[1]"
             return tensors
-        case "mxfp4":
+        case "mxfp4" | "auto-round-mxfp4":
             return {"weight_packed": f"U8[{n},{k // 2}]", "weight_scale": f"U8[{n},{k // 32}]"}
         case "modelopt-channel" | "quark-channel":
             return {"weight": f"F8_E4M3[{n},{k}]", "weight_scale": f"F32[{n}]"}
@@ -329,7 +346,7 @@ def linear_tensors(method: str, n: int, k: int) -> Tensors:
                 "weight_scale_2": "F32[]",
                 "input_scale_2": "F32[]",
             }
-        case "modelopt-mxfp8":
+        case "modelopt-mxfp8" | "auto-round-mxfp8":
             return {"weight": f"F8_E4M3[{n},{k}]", "weight_scale": f"U8[{n},{k // 32}]"}
         case "none":
             return {"weight": f"BF16[{n},{k}]"}
