@@ -1,4 +1,4 @@
-"""The command line: `quantgate check`, `explain`, `rules`, `pack`.
+"""The command line: `quantgate check`, `fix`, `explain`, `rules`, `pack`.
 
 Everything heavy is imported by the command that needs it, so that `--help` answers at once.
 """
@@ -85,6 +85,12 @@ def app() -> None:
     metavar="vllm=0.33.0,gpu=sm90,tp=1",
     help="What to predict for; may be repeated, every part may be left out.",
 )
+@click.option(
+    "--base",
+    default="",
+    metavar="SOURCE",
+    help="The model that was quantized: what it holds must be here too, in the same sizes.",
+)
 @click.option("--select", type=RuleType(), multiple=True, help="Apply only this rule; repeatable.")
 @click.option("--ignore", type=RuleType(), multiple=True, help="Leave this rule out; repeatable.")
 def check(
@@ -94,6 +100,7 @@ def check(
     markdown_file: str | None,
     fail_on: str,
     targets: tuple[Target, ...],
+    base: str,
     select: tuple[Rule, ...],
     ignore: tuple[Rule, ...],
 ) -> int:
@@ -114,6 +121,7 @@ def check(
         targets or (Target(),),
         select=frozenset(r.id for r in select),
         ignore=frozenset(r.id for r in ignore),
+        base=base,
     )
     _show(report, json_file, markdown_file)
     return exit_code(report, FAIL_ON[fail_on])
@@ -143,6 +151,42 @@ def _write(path: str, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise click.UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+@app.command()
+@click.argument("source")
+@click.option("--write", is_flag=True, help="Apply the change; the old file is kept as *.bak.")
+@click.option(
+    "--target",
+    "targets",
+    type=TargetType(),
+    multiple=True,
+    metavar="vllm=0.33.0,gpu=sm90,tp=1",
+    help="What the result must work for; repeatable.",
+)
+def fix(*, source: str, write: bool, targets: tuple[Target, ...]) -> int:
+    """Show the change of config.json that cures SOURCE, and apply it with --write.
+
+    The changed model is checked again before anything is written.
+
+    Exit code: 0 cured or nothing to fix, 1 an error remains, 2 wrong usage or not writable,
+    3 something could not be read.
+    """
+    from quantgate.checkpoint.raw import SourceError
+    from quantgate.exit_code import ExitCode
+    from quantgate.fixing.command import fix_configs
+    from quantgate.fixing.write import WriteError
+    from quantgate.targets import Target
+
+    try:
+        text, code = fix_configs(source, targets or (Target(),), write=write)
+    except SourceError as error:
+        click.echo(f"quantgate: {error}", err=True)
+        return ExitCode.UNVERIFIED
+    except WriteError as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(text, nl=False)
+    return code
 
 
 @app.command()

@@ -13,7 +13,7 @@ from quantgate.quantization.declaration import ProblemKind
 from quantgate.quantization.observed import is_quantized
 from quantgate.quantization.reading import KNOWN_METHODS, read_declaration
 from quantgate.quantization.recognise import meant_method
-from quantgate.quantization.sizes import witness_sizes
+from quantgate.quantization.sizes import CONFIG, witness_sizes
 from quantgate.targets import Target
 from quantgate.vllm.dialect import Dialect
 from quantgate.vllm.layers import build_layers, is_router
@@ -163,7 +163,11 @@ class Model:
 
     @cached_property
     def sizes(self) -> Callable[[str], Sizes]:
-        """What independent witnesses know of a module's size, the best one first."""
+        """What independent witnesses know of a module's size.
+
+        config.json comes first, since vLLM allocates after it, then the base model, then the
+        neighbours.
+        """
         others = witness_sizes(self.checkpoint.config, self.modules)
         base = self.base_model
         if base is None or not base.usable:
@@ -171,8 +175,11 @@ class Model:
         known = base_sizes(base, self.naming.module)
 
         def best(module: str) -> Sizes:
-            found = known(module)
-            return found if found.n is not None else others(module)
+            found = others(module)
+            if found.witness == CONFIG:
+                return found
+            of_base = known(module)
+            return of_base if of_base.n is not None else found
 
         return best
 

@@ -8,10 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quantgate.checkpoint.sources import SourceError, open_checkpoint
-from quantgate.findings import Severity, Verdict
+from quantgate.findings import Severity, Verdict, brace
 from quantgate.model import Model
+from quantgate.quantization.statistics import label, statistics
 from quantgate.report.model import ModelReport, Report, Stats
-from quantgate.report.words import summary_of
+from quantgate.report.quant_map import quant_map
+from quantgate.report.view import QUANT_MAP
+from quantgate.report.words import size, summary_of
 from quantgate.rules import all_rules
 from quantgate.targets import Target
 from quantgate.vllm.capability import minimum_capability
@@ -30,6 +33,7 @@ def check_models(
     *,
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
+    base: str = "",
 ) -> Report:
     """Check models one after the other; one that cannot be read does not stop the others.
 
@@ -38,19 +42,28 @@ def check_models(
         targets: At least one.
         select: Ids of the only rules to apply; empty means all.
         ignore: Ids of rules to leave out.
+        base: The model that was quantized, a folder or header archive; empty for none.
     """
     rules = [r for r in all_rules() if (not select or r.id in select) and r.id not in ignore]
-    return Report(tuple(targets), tuple(_check_source(s, targets, rules) for s in sources))
+    models = tuple(_check_source(s, targets, rules, base) for s in sources)
+    return Report(tuple(targets), models)
 
 
-def _check_source(source: str, targets: Sequence[Target], rules: Sequence[Rule]) -> ModelReport:
+def _check_source(
+    source: str, targets: Sequence[Target], rules: Sequence[Rule], base: str
+) -> ModelReport:
     started = time.perf_counter()
     try:
         checkpoint = open_checkpoint(source)
     except SourceError as error:
         return ModelReport(source, None, Verdict.UNVERIFIED, str(error))
     try:
-        report = check_checkpoint(checkpoint, targets, rules)
+        witness = open_checkpoint(base) if base else None
+    except SourceError as error:
+        summary = f"The base model cannot be read. {error}"
+        return ModelReport(source, checkpoint.revision, Verdict.UNVERIFIED, summary)
+    try:
+        report = check_checkpoint(checkpoint, targets, rules, witness)
     except Exception as error:  # our fault, but the other models must still get their verdict
         return ModelReport(
             source,
@@ -64,10 +77,13 @@ def _check_source(source: str, targets: Sequence[Target], rules: Sequence[Rule])
 
 
 def check_checkpoint(
-    checkpoint: Checkpoint, targets: Sequence[Target], rules: Sequence[Rule] | None = None
+    checkpoint: Checkpoint,
+    targets: Sequence[Target],
+    rules: Sequence[Rule] | None = None,
+    base: Checkpoint | None = None,
 ) -> ModelReport:
-    """Apply rules (all, if not given) to one checkpoint."""
-    model = Model(checkpoint, targets[0])
+    """Apply rules (all, if not given) to one checkpoint, with its base model as a witness."""
+    model = Model(checkpoint, targets[0], base)
     findings = _findings(model, targets, all_rules() if rules is None else rules)
     verdicts = tuple(
         (name, judge([f for f in findings if not f.targets or name in f.targets]))
@@ -176,8 +192,29 @@ def observed_facts(model: Model) -> dict[str, Any]:
     minimum = max((minimum_capability(s, method, release) for s in used), default=0)
     return {
         **({"minimum GPU": f"sm{minimum}"} if minimum else {}),
+        **_totals(model),
         "linear modules": len(model.linears),
         "stored quantized": quantized,
         "stored dense": len(model.linears) - quantized,
         "tensor types": dict(types.most_common(8)),
+        QUANT_MAP: [
+            {"modules": brace(row.kinds), "layers": row.text}
+            for row in quant_map(
+                (name, label(model.modules[name], model.sizes(name))) for name in model.linears
+            )
+        ],
+    }
+
+
+def _totals(model: Model) -> dict[str, Any]:
+    """Parameters, bits per weight and the weights' share of memory on one of several GPUs."""
+    found = statistics(model.modules, model.schemes, model.checkpoint.bytes_total)
+    if not found.parameters:
+        return {}
+    sizes = ", ".join(f"tp {n}: {size(found.bytes // n)}" for n in (1, 2, 4, 8))
+    return {
+        "parameters": f"{found.parameters / 1e6:,.1f} million",
+        "bits per weight": round(found.bits_per_weight, 2),
+        "share quantized": f"{found.share:.0%}",
+        "weights per GPU": sizes,
     }

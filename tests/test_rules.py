@@ -10,7 +10,7 @@ from quantgate.findings import Finding, Severity
 from quantgate.rules import SECTIONS, Rule, all_rules, find_rule
 from quantgate.runner import check_checkpoint
 from quantgate.targets import Target
-from tests.support.cases import FOLDER, KINDS, Case, all_cases, load_cases, write_case
+from tests.support.cases import FOLDER, KINDS, Case, all_cases, load_cases, write_base, write_case
 
 ROOT = Path(__file__).parent.parent
 
@@ -21,7 +21,11 @@ def test_case(case: Case, tmp_path: Path) -> None:
     checkpoint = open_checkpoint(str(write_case(case, tmp_path / "model")))
     target = Target.parse(case.spec.get("target", ""))
 
-    findings = check_checkpoint(checkpoint, [target]).findings
+    base = write_base(case, tmp_path / "base")
+
+    findings = check_checkpoint(
+        checkpoint, [target], base=open_checkpoint(str(base)) if base else None
+    ).findings
 
     own = [f for f in findings if f.rule == case.rule]
     if case.kind in {"fail", "real"}:

@@ -50,6 +50,8 @@ class Detail:
     left_out: str = ""
 
 
+# The observed fact that is a table of its own.
+QUANT_MAP = "quant map"
 LEVELS = (
     Detail(),
     Detail(passing=False, left_out="the names of passing models"),
@@ -146,6 +148,7 @@ class ModelView:
         minor_tally: `2 warnings, 1 note`, also where they are not shown.
         diff: Lines of the suggested change to config.json.
         facts: Declared beside observed.
+        quant_map: (modules, layers with their scheme), a few lines for the whole model.
         resolution: Rows of the table of names.
         resolution_more: How many rows are not shown.
     """
@@ -156,6 +159,7 @@ class ModelView:
     minor_tally: str
     diff: list[str]
     facts: tuple[Fact, ...]
+    quant_map: tuple[tuple[str, str], ...]
     resolution: tuple[ResolvedTarget, ...]
     resolution_more: int
 
@@ -212,7 +216,7 @@ def _cut(findings: Sequence[Finding], rows: int) -> Rows:
 
 
 def _facts(declared: Mapping[str, Any], observed: Mapping[str, Any]) -> tuple[Fact, ...]:
-    names = dict.fromkeys([*declared, *observed])
+    names = dict.fromkeys(n for n in [*declared, *observed] if n != QUANT_MAP)
     rows = []
     for name in names:
         left = words.fact(declared[name]) if name in declared else ""
@@ -220,6 +224,12 @@ def _facts(declared: Mapping[str, Any], observed: Mapping[str, Any]) -> tuple[Fa
         both = name in declared and name in observed
         rows.append(Fact(str(name), left, right, both and left != right))
     return tuple(rows)
+
+
+def _quant_map(observed: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    rows = observed.get(QUANT_MAP)
+    found = rows if isinstance(rows, list) else []
+    return tuple((str(row["modules"]), str(row["layers"])) for row in found)
 
 
 def _model(model: ModelReport, detail: Detail) -> ModelView:
@@ -237,6 +247,7 @@ def _model(model: ModelReport, detail: Detail) -> ModelView:
         minor_tally=words.tally_all(minor),
         diff=diff_lines([f.patch for f in findings], detail.changes),
         facts=_facts(model.declared, model.observed) if detail.facts else (),
+        quant_map=_quant_map(model.observed) if detail.facts else (),
         resolution=model.resolution[: detail.resolution],
         resolution_more=max(0, len(model.resolution) - detail.resolution),
     )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from quantgate.vllm.layers import Layer
 
 STANDARD = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+_EXPERTS = "RoutedExperts"
 MAX_ENTRIES = 400  # of one role; a list of 100,000 entries is not read by anyone
 
 
@@ -101,25 +102,24 @@ class _Names:
             note = "the model class drops this name"
             return ResolvedTarget(entry, "", "skipped", role=role, note=note)
         layers = list(self._layers(mapped, entry))
-        whole = [layer for layer in layers if layer.shards]
-        alone = [layer for layer in layers if not layer.shards]
+        whole = [x for x in layers if x.shards or x.cls == _EXPERTS]
+        alone = [x for x in layers if not x.shards and x.cls != _EXPERTS]
         slices = list(self._slices(mapped))
         count = sum(len(x.modules) for x in (*whole, *alone)) + len(slices)
+        if not count:
+            note = "matches nothing in this model"
+            return ResolvedTarget(entry, "", "skipped", role=role, note=note)
+        leaves = (x.prefix.rpartition(".")[2] for x in (*whole, *alone, *(y for y, _ in slices)))
+        resolved = ", ".join(list(dict.fromkeys(leaves))[:6])
         if whole:
-            leaf = ", ".join(dict.fromkeys(x.prefix.rpartition(".")[2] for x in whole))
             note = "also modules of its own" if alone else ""
-            return ResolvedTarget(entry, leaf, "fused-whole", modules=count, role=role, note=note)
-        if slices and not alone:
-            layer, shard = slices[0]
-            fused = ", ".join(dict.fromkeys(x.prefix.rpartition(".")[2] for x, _ in slices))
-            rows = self._rows(layer, shard) if len({s for _, s in slices}) == 1 else (0, 0)
-            return ResolvedTarget(entry, fused, "fused-slice", rows, count, role)
-        if alone or slices:
-            leaves = dict.fromkeys(x.prefix.rpartition(".")[2] for x in alone)
-            return ResolvedTarget(
-                entry, ", ".join(list(leaves)[:6]), "direct", modules=count, role=role
-            )
-        return ResolvedTarget(entry, "", "skipped", role=role, note="matches nothing in this model")
+            return ResolvedTarget(entry, resolved, "fused-whole", (0, 0), count, role, note)
+        if not slices:
+            return ResolvedTarget(entry, resolved, "direct", (0, 0), count, role)
+        one = len({shard for _, shard in slices}) == 1
+        rows = self._rows(*slices[0]) if one else (0, 0)
+        note = "also modules of its own" if alone else ""
+        return ResolvedTarget(entry, resolved, "fused-slice", rows, count, role, note)
 
     def standard(self, name: str) -> ResolvedTarget:
         """Where a standard projection name leads, whether the model has it or not."""
@@ -158,7 +158,12 @@ class _Names:
                     yield layer
             return
         for prefix, layer in self._by_prefix.items():
-            if self._matches(entry, prefix):
+            if layer.cls == _EXPERTS:
+                # Experts are decided by the names of expert 0.
+                probes = {f"{prefix}.0.{m.rpartition('.')[2]}" for m in layer.modules}
+                if any(self._matches(entry, name) for name in (prefix, *probes)):
+                    yield layer
+            elif self._matches(entry, prefix):
                 yield layer
 
     def _slices(self, entry: str) -> Iterator[tuple[Layer, str]]:

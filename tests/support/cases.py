@@ -13,6 +13,7 @@
       raw: {config.json: "not json"}              # exact text of files, written last
       headers: {model.safetensors: ['{"w": …}', 8]}    # header JSON as text and bytes of data
       cut: {model.safetensors: 8}                 # bytes missing at a file's end
+      base: {name: BF16[2,2]}    # tensors of the base model, or the name of a healthy one
       target: vllm=0.33.0,gpu=sm90,tp=1
       findings: [{pattern: …, count: 2, severity: error, outcome: fails, message: "part of it"}]
     pass_fixed: {model: gptq}    # the same, repaired: nothing at all above info, from any rule
@@ -37,7 +38,8 @@ from tests.support.build import healthy, write_checkpoint, write_weights
 FOLDER = Path(__file__).parent.parent / "rules"
 KINDS = ("fail", "pass", "near", "real")
 _KEYS = frozenset(
-    "model config remove set files split index sides raw headers cut target findings source".split()
+    "model config remove set files split index sides raw headers cut base target "
+    "findings source".split()
 )
 
 
@@ -127,3 +129,12 @@ def write_case(case: Case, folder: Path) -> Path:
         else:
             (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     return folder
+
+
+def write_base(case: Case, folder: Path) -> Path | None:
+    """Write the base model of a case, None if it has none."""
+    base = case.spec.get("base")
+    if base is None:
+        return None
+    config, tensors = healthy(base) if isinstance(base, str) else ({}, base)
+    return write_checkpoint(folder, config, {"model.safetensors": tensors})
