@@ -111,12 +111,18 @@ def _counts(model: Model) -> tuple[int, int]:
 
 def patched(model: Model, operations: Patch) -> Model | None:
     """The model with an edited config.json, None where an operation does not apply."""
-    config = copy.deepcopy(dict(model.checkpoint.config))
-    for operation in operations:
-        if not _apply(config, operation):
-            return None
+    config = edited(model.checkpoint.config, operations)
+    if config is None:
+        return None
     configs = {**model.checkpoint.configs, "config.json": ConfigFile("config.json", config)}
     return Model(replace(model.checkpoint, configs=configs), model.target)
+
+
+def edited(value: Mapping[str, Any], operations: Iterable[Mapping[str, Any]]) -> Any | None:
+    """A copy of a JSON object after RFC 6902 operations, None where one does not apply."""
+    result = copy.deepcopy(dict(value))
+    applied = all(_apply(result, operation) for operation in operations)
+    return result if applied else None
 
 
 def _apply(config: dict[str, Any], operation: Mapping[str, Any]) -> bool:
