@@ -233,7 +233,9 @@ class Model:
         for module, scheme in self.schemes.items():
             leaves = self.modules[module]
             sizes, slicing = self.sizes(module), slicing_of(module)
-            key = (tuple(leaves.items()), scheme, sizes, slicing)
+            # Schemes are shared objects that live as long as this loop: the id is as good a key.
+            known = (sizes.n, sizes.k, sizes.witness, sizes.disputed)
+            key = (tuple(leaves.items()), id(scheme), known, slicing)
             result = seen.get(key)
             if result is None:
                 result = seen[key] = compare(leaves, scheme, sizes, slicing)

@@ -62,7 +62,7 @@ def statistics(
     seen: dict[object, int] = {}
     for name, leaves in modules.items():
         scheme = schemes.get(name)
-        key = (tuple(leaves.items()), scheme)
+        key = (tuple(leaves.items()), id(scheme))  # schemes are shared objects
         if key not in seen:
             seen[key] = _parameters(leaves, scheme)
         total += seen[key]
