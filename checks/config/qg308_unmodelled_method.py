@@ -27,11 +27,11 @@ def check(model: Model) -> Iterator[Fault]:
     ## What it checks
 
     Whether quantgate can predict which tensors vLLM allocates for the declared method. It can for
-    GPTQ, AWQ, FP8, compressed-tensors, ModelOpt, Quark and AutoRound.
+    GPTQ, AWQ, FP8, compressed-tensors, ModelOpt, Quark, AutoRound and MXFP4.
 
     ## Why it matters
 
-    For the other methods (torchao, MXFP4, experts_int8 …) only the files, the
+    For the other methods (torchao, moe_wna16, experts_int8 …) only the files, the
     containers and the required keys of the config were checked. Missing scales, wrong shapes and
     wrong lists of excluded modules are not found, so a pass would mean less than it seems to.
 

@@ -320,7 +320,7 @@ def _in_features(scheme: Scheme, seen: Observed, sizes: Sizes) -> int | None:
 def _observed_group_size(scheme: Scheme, seen: Observed, k: int | None) -> int | None:
     """The group size that the scales show where it is another than declared; -1 for channel."""
     grouped = scheme.strategy in {Strategy.GROUP, Strategy.TENSOR_GROUP, Strategy.CHANNEL}
-    fixed = {Layout.INT8, Layout.FP8, Layout.MXFP4, Layout.MXFP8, Layout.OCP_MX}
+    fixed = {Layout.INT8, Layout.FP8, Layout.MXFP4, Layout.MXFP8, Layout.OCP_MX, Layout.GPT_OSS}
     if not grouped or scheme.layout in fixed or not k or not seen.groups:
         return None
     if seen.groups == groups(scheme, k) or k % seen.groups:

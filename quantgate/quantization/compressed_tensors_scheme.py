@@ -136,7 +136,7 @@ def _actorder(value: object) -> str:
 
 
 def _pair(value: object) -> tuple[int, int] | None:
-    if isinstance(value, list) and len(value) == 2 and all(type(v) is int for v in value):
+    if isinstance(value, list) and len(value) == 2 and all(type(v) is int and v > 0 for v in value):
         return value[0], value[1]
     return None
 

@@ -33,6 +33,7 @@ class Role(StrEnum):
     GLOBAL_SCALE = "global scale"
     INPUT_SCALE = "input scale"
     SHAPE = "weight_shape"
+    BIAS = "bias"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,8 @@ def expected_tensors(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
             return _nvfp4(scheme, n, k)
         case Layout.MODELOPT_NVFP4:
             return _modelopt_nvfp4(scheme, n, k)
+        case Layout.GPT_OSS:
+            return _gpt_oss(n, k)
         case Layout.QUARK_INT4:
             return _quark_int4(scheme, n, k)
         case Layout.MXFP4 | Layout.MXFP8 | Layout.OCP_MX:
@@ -264,6 +267,44 @@ def _quark_int4(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
     )
 
 
+def _gpt_oss(n: Dim, k: Dim) -> tuple[Expected, ...]:
+    """Experts side by side on the first axis, in blocks of 32 values (models/gpt_oss.py)."""
+    both = None if n is None else 2 * n
+    n_blocks, k_blocks = (None if x is None else x // 32 for x in (n, k))
+    weight, scale, byte = Role.WEIGHT, Role.SCALE, ("U8",)
+    up, down = ("-", "N", "K"), ("-", "K", "N")
+    return (
+        Expected(
+            "gate_up_proj_blocks",
+            weight,
+            byte,
+            ((None, both, k_blocks, 16),),
+            (*up, "-"),
+            "[E, 2N, K/32, 16]",
+        ),
+        Expected(
+            "gate_up_proj_scales", scale, byte, ((None, both, k_blocks),), up, "[E, 2N, K/32]"
+        ),
+        Expected(
+            "down_proj_blocks",
+            weight,
+            byte,
+            ((None, k, n_blocks, 16),),
+            (*down, "-"),
+            "[E, K, N/32, 16]",
+        ),
+        Expected("down_proj_scales", scale, byte, ((None, k, n_blocks),), down, "[E, K, N/32]"),
+        _bias("gate_up_proj_bias", both, "N", "[E, 2N]"),
+        _bias("down_proj_bias", k, "K", "[E, K]"),
+    )
+
+
+def _bias(leaf: str, length: Dim, axis: str, formula: str) -> Expected:
+    """A bias of all experts; its absence is no matter of quantization."""
+    shapes, axes = ((None, length),), ("-", axis)
+    return Expected(leaf, Role.BIAS, FLOATS, shapes, axes, formula, required=False)
+
+
 def _mx(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
     # The E8M0 exponents go into a uint8 parameter; a file that types them F8_E8M0 is cast by value
     # (1.0 becomes 1, not 127), so only U8 holds what is meant.
@@ -271,7 +312,7 @@ def _mx(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
     high = None if n is None else ceil(n / rows)
     per = f"[N/{rows}, K/32]" if scheme.block else "[N, K/32]"
     scale = Expected(
-        "weight_scale", Role.SCALE, ("U8",), ((high, groups(scheme, k)),), ("N", "K"), per
+        "weight_scale", Role.SCALE, scheme.exponents, ((high, groups(scheme, k)),), ("N", "K"), per
     )
     if scheme.layout is Layout.MXFP8:
         weight = Expected("weight", Role.WEIGHT, FP8_TYPES, ((n, k),), ("N", "K"), "[N, K]")

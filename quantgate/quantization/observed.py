@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 # Leaf names that only a quantized module has. `weight_scale` alone also occurs as a leftover.
 QUANTIZED_LEAVES = frozenset(
-    {"qweight", "weight_packed", "weight_scale", "weight_scale_inv", "weight_scale_2", "qzeros"}
+    {
+        *("qweight", "weight_packed", "weight_scale", "weight_scale_inv", "weight_scale_2"),
+        *("qzeros", "gate_up_proj_blocks", "down_proj_blocks"),
+        *("gate_up_proj_scales", "down_proj_scales"),
+    }
 )
 _FP8 = frozenset({*FP8_TYPES, "F8_E5M2", "F8_E5M2FNUZ"})
 _DENSE = frozenset({"BF16", "F16", "F32", "F64"})
@@ -63,6 +67,8 @@ def stored_layout(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Layout |
             scale = leaves.get("weight_scale", ("", ()))[0]
             return Layout.NVFP4 if scale in FP8_TYPES else Layout.MXFP4
         return Layout.PACKED
+    if "gate_up_proj_blocks" in leaves:
+        return Layout.GPT_OSS
     if "weight" not in leaves:
         return None
     dtype = leaves["weight"][0]
@@ -96,6 +102,8 @@ def observe(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Observed:
             return _observe_qweight(leaves)
         case Layout.PACKED:
             return _observe_packed(leaves)
+        case Layout.GPT_OSS:
+            return _observe_gpt_oss(leaves["gate_up_proj_blocks"][1])
         case None:
             return Observed(None)
         case layout:
@@ -158,6 +166,13 @@ def _without_scales(rows: int, columns: int, k: int | None, zero_words: int | No
         return Observed(None)
     bits = _bits(rows, k) or _bits(zero_words, columns)
     return Observed(Layout.GPTQ, columns, k, rows, bits, evidence="g_idx" if k else "qzeros")
+
+
+def _observe_gpt_oss(shape: tuple[int, ...]) -> Observed:
+    if len(shape) != 4:
+        return Observed(Layout.GPT_OSS, bits=4)
+    n, k = shape[1] // 2, shape[2] * 32
+    return Observed(Layout.GPT_OSS, n, k, None, 4, shape[2], evidence="gate_up_proj_blocks")
 
 
 def _observe_packed(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Observed:

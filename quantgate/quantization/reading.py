@@ -15,6 +15,7 @@ from quantgate.quantization import (
     fp8,
     gptq,
     modelopt,
+    mxfp4,
     quark,
     unmodelled,
 )
@@ -121,6 +122,8 @@ def _parse(raw: dict[str, Any], file: str, path: str) -> Declaration:
             return fp8.parse(raw, file, path)
         case "auto-round" | "inc":
             return auto_round.parse(raw, method, file, path)
+        case "mxfp4" | "gpt_oss_mxfp4":
+            return mxfp4.parse(raw, method, file, path)
         case "quark":
             return quark.parse(raw, file, path)
         case "modelopt" | "modelopt_fp4" | "modelopt_mxfp8" | "modelopt_mixed" | "mxfp8" if (

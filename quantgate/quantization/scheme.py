@@ -21,6 +21,7 @@ class Layout(StrEnum):
     MODELOPT_NVFP4 = "nvfp4"  # weight uint8 [N, K/2], scaled by weight_scale and weight_scale_2
     OCP_MX = "ocp-mx"  # weight uint8 [N, K*b/8], scales are E8M0 exponents
     QUARK_INT4 = "quark-int4"  # weight int32 [K, N/8]: packed along N
+    GPT_OSS = "gpt-oss-mxfp4"  # all experts of a block; N is their width, K the hidden size
 
 
 class Strategy(StrEnum):
@@ -64,6 +65,7 @@ class Scheme:
             a channel scale [N], 4 for a block scale [N/rows, 1, K/columns, 1].
         input_scale_name: Leaf of the static input scale.
         zero_points_stored: The format stores zero points whether or not they matter (GPTQ, AWQ).
+        exponents: Types that hold the exponents of MX scales.
         capability: Least compute capability, where the method asks for more than the layout needs.
     """
 
@@ -79,6 +81,7 @@ class Scheme:
     scale_rank: int | None = None
     input_scale_name: str = "input_scale"
     zero_points_stored: bool = False
+    exponents: tuple[str, ...] = ("U8",)
     capability: int = 0
 
     def __str__(self) -> str:

@@ -88,6 +88,8 @@ def _layer(
     if experts is not None:
         return Layer(prefix, "RoutedExperts", (), modules)
     leaf = prefix.rpartition(".")[2]
+    if leaf == "experts":
+        return Layer(prefix, "RoutedExperts", (), modules)  # all of a block in one module
     by_leaf = dict(found)
     return Layer(
         prefix,

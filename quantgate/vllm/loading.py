@@ -46,6 +46,8 @@ def slicing_of(module: str) -> Slicing:
     if len(parts) >= 3 and parts[-3] == "experts" and parts[-2].isdigit():
         return Slicing.EXPERTS
     leaf = parts[-1]
+    if leaf == "experts":
+        return Slicing.EXPERTS
     if leaf in _COLUMN:
         return Slicing.COLUMN
     return Slicing.ROW if leaf in _ROW else Slicing.REPLICATED

@@ -17,6 +17,7 @@ from quantgate.quantization.compressed_tensors import CompressedTensorsDeclarati
 from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.gptq import GptqDeclaration
 from quantgate.quantization.modelopt import ALGORITHMS, ModelOptDeclaration
+from quantgate.quantization.mxfp4 import Mxfp4Declaration
 from quantgate.quantization.quark import QuarkDeclaration
 from quantgate.vllm.dialect import (
     Dialect,
@@ -144,7 +145,8 @@ class Matcher:
 
     def decide(self, layer: Layer) -> Decision:
         """The scheme that vLLM gives to a layer; a broken pattern decides nothing."""
-        if not layer.shards and leaf(layer.prefix) in self._naming.dense:
+        name = leaf(layer.prefix)
+        if name in self._naming.dense and not (layer.shards and name in self._packed):
             return Decision(None, "vLLM builds it without quantization")
         try:
             match self._declaration:
@@ -158,6 +160,11 @@ class Matcher:
                     return self._fp8(declared, layer)
                 case ModelOptDeclaration() as declared:
                     return self._modelopt(declared, layer)
+                case Mxfp4Declaration() as declared:
+                    if layer.cls != "RoutedExperts":
+                        return Decision(None, "mxfp4 quantizes experts only")
+                    fused = layer.modules[0].rpartition(".")[2] == "experts"
+                    return Decision(declared.scheme(fused=fused), "every expert")
                 case AutoRoundDeclaration() as declared:
                     return self._auto_round(declared, layer)
                 case QuarkDeclaration() as declared:

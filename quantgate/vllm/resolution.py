@@ -148,7 +148,7 @@ class _Names:
 
     def _layers(self, entry: str, written: str) -> Iterator[Layer]:
         """Layers whose own name or class the entry names; `written` is its form in the config."""
-        if not entry.startswith("re:") and not self._substrings:
+        if self._is_one_name(entry):
             if entry in self._by_prefix:
                 yield self._by_prefix[entry]
                 return
@@ -168,7 +168,7 @@ class _Names:
 
     def _slices(self, entry: str) -> Iterator[tuple[Layer, str]]:
         """Shards of fused layers that the entry names while it does not name the layer."""
-        if not entry.startswith("re:") and not self._substrings:
+        if self._is_one_name(entry):
             if entry in self._by_shard:
                 yield self._by_shard[entry]
             return
@@ -177,6 +177,11 @@ class _Names:
                 entry, layer.prefix
             ):
                 yield layer, shard
+
+    def _is_one_name(self, entry: str) -> bool:
+        """Whether an entry can only be the whole name of one module, or a class."""
+        wild = self._substrings or (self._wildcards and "*" in entry)
+        return not entry.startswith("re:") and not wild
 
     def _matches(self, entry: str, name: str) -> bool:
         if entry.startswith("re:"):
