@@ -47,6 +47,8 @@ class ModelOptDeclaration(Declaration):
         excluded: Names and wildcards of modules that stay dense.
         excluded_key: Where they stand; vLLM before 0.33 overlooks a flat `exclude_modules`.
         layers: Module → algorithm, for MIXED_PRECISION.
+        weights_only: Every group of the copied config_groups leaves the inputs alone; since 0.30
+            NVFP4 is read as W4A16_NVFP4 then.
     """
 
     algorithm: str
@@ -54,6 +56,7 @@ class ModelOptDeclaration(Declaration):
     excluded: tuple[str, ...]
     excluded_key: str
     layers: Mapping[str, str]
+    weights_only: bool
 
     @property
     def mixed(self) -> bool:
@@ -190,8 +193,6 @@ def parse(raw: Mapping[str, Any], method: str, file: str, path: str) -> ModelOpt
             error = "kv_cache_quant_algo must be a string"
             reader.note(ProblemKind.VALUE, "kv_cache_quant_algo", "a string or null", error)
     layers = _layers(block, reader) if algorithm == "MIXED_PRECISION" else {}
-    if algorithm == "NVFP4" and _weights_only(raw.get("config_groups")):
-        algorithm = "W4A16_NVFP4"
     return ModelOptDeclaration(
         method=method,
         file=file,
@@ -202,6 +203,7 @@ def parse(raw: Mapping[str, Any], method: str, file: str, path: str) -> ModelOpt
         excluded=reader.strings(key),
         excluded_key=key if flat else f"quantization.{key}",
         layers=layers,
+        weights_only=algorithm == "NVFP4" and _weights_only(raw.get("config_groups")),
         problems=(*problems, *reader.problems),
     )
 
@@ -240,7 +242,7 @@ def _group_size(block: Mapping[str, Any], reader: Reader) -> int:
 
 
 def _weights_only(groups: object) -> bool:
-    """Whether every group leaves the inputs alone: NVFP4 is W4A16_NVFP4 then."""
+    """Whether every group leaves the inputs alone."""
     return (
         isinstance(groups, dict)
         and bool(groups)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from time import perf_counter
 from typing import TYPE_CHECKING, Literal
 
 import regex
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # One match may take this many seconds; a pattern that needs more is hostile or broken.
 REGEX_SECONDS = 0.2
+# And one pattern this many on all names together; an honest one needs a few microseconds on each.
+PATTERN_SECONDS = 3.0
 Mode = Literal["exact", "substring", "suffix"]
 
 
@@ -95,6 +98,7 @@ class Dialect:
         gptq_empty_is_all: An empty GPTQ list means every layer (0.32); before, none.
         modelopt_wildcards: ModelOpt's lists are wildcards (0.13); before, only substrings.
         modelopt_lm_head: ModelOpt quantizes lm_head (0.23).
+        modelopt_weights_only: NVFP4 without quantized inputs is known from the groups (0.30).
         modelopt_flat_excludes: `exclude_modules` is read in a flat block too (0.33).
     """
 
@@ -107,6 +111,7 @@ class Dialect:
     gptq_empty_is_all: bool
     modelopt_wildcards: bool
     modelopt_lm_head: bool
+    modelopt_weights_only: bool
     modelopt_flat_excludes: bool
 
     @classmethod
@@ -127,6 +132,7 @@ class Dialect:
             gptq_empty_is_all=version >= (0, 32),
             modelopt_wildcards=modelopt >= (0, 13),
             modelopt_lm_head=modelopt >= (0, 23),
+            modelopt_weights_only=modelopt >= (0, 30),
             modelopt_flat_excludes=modelopt >= (0, 33),
         )
 
@@ -255,29 +261,62 @@ def equal_or_regex(entry: str, name: str) -> bool:
         return False
 
 
+class _Pattern:
+    """A compiled pattern that is given up for good once it has taken too long."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._regex = regex.compile(pattern)
+        self._left = PATTERN_SECONDS
+
+    def matches(self, name: str, *, anywhere: bool = False) -> bool:
+        """Whether it matches from the start of the name, or anywhere in it.
+
+        Raises:
+            TimeoutError: It took too long on this name, or on all names so far together.
+        """
+        if self._left <= 0:
+            raise TimeoutError
+        started = perf_counter()
+        try:
+            run = self._regex.search if anywhere else self._regex.match
+            return run(name, timeout=REGEX_SECONDS) is not None
+        except TimeoutError:
+            self._left = 0
+            raise
+        finally:
+            self._left -= perf_counter() - started
+
+
 @lru_cache(maxsize=8192)
-def _compiled(pattern: str) -> regex.Pattern[str]:
+def _compiled(pattern: str) -> _Pattern | PatternError:
+    """The pattern, or why there is none: a broken one is compiled once, too."""
     try:
-        return regex.compile(pattern)
+        return _Pattern(pattern)
     except (regex.error, OverflowError, RecursionError, ValueError) as error:
-        raise PatternError(pattern, f"does not compile ({error})") from None
+        return PatternError(pattern, f"does not compile ({error})")
 
 
 def regex_matches(pattern: str, name: str) -> bool:
     """Match as vLLM does, with the same library.
 
     Raises:
-        PatternError: The pattern does not compile or takes longer than `REGEX_SECONDS`.
+        PatternError: The pattern does not compile, or takes longer than `REGEX_SECONDS` on one
+            name or `PATTERN_SECONDS` on all.
     """
+    compiled = _compiled(pattern)
+    if isinstance(compiled, PatternError):
+        raise PatternError(pattern, compiled.reason)
     try:
-        return _compiled(pattern).match(name, timeout=REGEX_SECONDS) is not None
+        return compiled.matches(name)
     except TimeoutError:
         raise PatternError(pattern, f"takes more than {REGEX_SECONDS} s on one name") from None
 
 
 def regex_found(pattern: str, name: str) -> bool:
     """Whether a pattern is found anywhere in a name; a broken or slow one is found nowhere."""
+    compiled = _compiled(pattern)
     try:
-        return _compiled(pattern).search(name, timeout=REGEX_SECONDS) is not None
-    except (PatternError, TimeoutError):
+        return isinstance(compiled, _Pattern) and compiled.matches(name, anywhere=True)
+    except TimeoutError:
         return False

@@ -339,7 +339,9 @@ class Matcher:
             return Decision(None, "quantized_layers", unreadable=bool(algorithm))
         if any(tower in layer.prefix for tower in _MODELOPT_TOWERS):
             return Decision(None, "vision towers are never quantized")
-        return _given(declared.scheme(experts=experts), "quant_algo")
+        weights_only = declared.weights_only and self._dialect.modelopt_weights_only
+        algorithm = "W4A16_NVFP4" if weights_only else declared.algorithm
+        return _given(declared.scheme(algorithm, experts=experts), "quant_algo")
 
     def _quark(self, declared: QuarkDeclaration, layer: Layer) -> Decision:
         if layer.cls in {"ParallelLMHead", "VocabParallelEmbedding"}:

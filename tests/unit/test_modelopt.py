@@ -85,14 +85,16 @@ def test_what_vllm_refuses_is_noted(block: dict[str, Any], key: str, kind: Probl
     assert (key, kind) in [(p.key, p.kind) for p in read(block).problems]
 
 
-def test_weights_only_groups_make_nvfp4_weight_only() -> None:
-    """NVFP4 whose groups leave the inputs alone needs no input scale."""
+@pytest.mark.parametrize(("release", "weight_only"), [("0.27.1", False), ("0.30.0", True)])
+def test_weights_only_groups_make_nvfp4_weight_only(release: str, weight_only: bool) -> None:
+    """NVFP4 whose groups leave the inputs alone needs no input scale in newer releases."""
     group = {"targets": ["Linear"], "weights": {}, "input_activations": None}
 
-    scheme = read(flat("NVFP4", config_groups={"group_0": group})).scheme()
+    declaration = read(flat("NVFP4", config_groups={"group_0": group}))
+    scheme = decide(declaration, "model.layers.1.mlp.down_proj", release=release).scheme
 
     assert scheme is not None
-    assert scheme.activations is None
+    assert (scheme.activations is None) is weight_only
 
 
 def test_minimax_names_its_list_otherwise() -> None:
