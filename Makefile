@@ -7,10 +7,10 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version
 	--generate-hashes --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types unit e2e witness vllm bench docs golden lock clean
+.PHONY: help setup demo test lint types unit e2e witness witness-all vllm bench docs golden lock clean
 
 help:  ## Show this list
-	@sed -n 's/^\([a-z0-9-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "make %-8s%s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z0-9-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "make %-13s%s\n", $$1, $$2}'
 
 setup: $(READY)  ## Make .venv with the locked dependencies and quantgate itself
 
@@ -47,11 +47,17 @@ e2e: $(READY) witness vllm  ## All that needs Docker (or root on Debian), vLLM o
 	$(BIN)/python -m pip install --quiet --require-hashes -r tests/e2e/requirements.lock
 	VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m e2e -v tests
 
-witness: .venv-witness/.ready  ## Make .venv-witness, where the quantizers write checkpoints for tests
+witness: .venv-witness-compressed/.ready  ## Make the environment where compressed-tensors writes test models
 
-.venv-witness/.ready: tests/witness/requirements.txt
-	test -x .venv-witness/bin/python || $(PYTHON) -m venv .venv-witness
-	.venv-witness/bin/python -m pip install --quiet -r tests/witness/requirements.txt
+# The other quantizers need different releases of transformers, and 1.5 GB or more each.
+WITNESSES = $(patsubst tests/witness/%.txt,.venv-witness-%/.ready,$(wildcard tests/witness/*.txt))
+witness-all: $(READY) $(WITNESSES)  ## Have every quantizer write its checkpoints again; 12 GB
+	$(BIN)/pytest -m e2e -v tests/witness
+
+.venv-witness-%/.ready: tests/witness/%.txt
+	test -x .venv-witness-$*/bin/python || $(PYTHON) -m venv .venv-witness-$*
+	.venv-witness-$*/bin/python -m pip install --quiet setuptools wheel
+	.venv-witness-$*/bin/python -m pip install --quiet -r $<
 	touch $@
 
 # vLLM's own functions run on any CPU; its needs for images and sound are left out.
@@ -80,4 +86,4 @@ lock: $(READY)  ## Renew the lock files; UPGRADE=--upgrade for newer releases
 	$(COMPILE) $(UPGRADE) tests/e2e/requirements.in -o tests/e2e/requirements.lock
 
 clean:  ## Remove what make made
-	rm -rf .venv .venv-witness .venv-vllm build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-witness-* .venv-vllm build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -126,4 +126,4 @@ def write(preset: str, folder: Path) -> None:
 
 if __name__ == "__main__":
     for name in PRESETS:
-        write(name, Path(sys.argv[1]) / name)
+        write(name, Path(sys.argv[1]) / f"compressed_{name}")
