@@ -112,7 +112,7 @@ class _Names:
         leaves = (x.prefix.rpartition(".")[2] for x in (*whole, *alone, *(y for y, _ in slices)))
         resolved = ", ".join(list(dict.fromkeys(leaves))[:6])
         if whole:
-            note = "also modules of its own" if alone else ""
+            note = self._too_much(mapped, whole) or ("also modules of its own" if alone else "")
             return ResolvedTarget(entry, resolved, "fused-whole", (0, 0), count, role, note)
         if not slices:
             return ResolvedTarget(entry, resolved, "direct", (0, 0), count, role)
@@ -182,6 +182,17 @@ class _Names:
         """Whether an entry can only be the whole name of one module, or a class."""
         wild = self._substrings or (self._wildcards and "*" in entry)
         return not entry.startswith("re:") and not wild
+
+    def _too_much(self, entry: str, layers: list[Layer]) -> str:
+        """A note where a pattern that names some shards matches the fused name, and so them all."""
+        layer = next((x for x in layers if x.shards), None)
+        if layer is None or not entry.startswith("re:"):
+            return ""
+        shards = [s for s, _ in layer.shards]
+        named = [s for s in shards if self._matches(entry, layer.shard_prefix(s))]
+        if not named or len(named) == len(shards):
+            return ""
+        return f"names {', '.join(named)} and decides for all of {', '.join(shards)}"
 
     def _matches(self, entry: str, name: str) -> bool:
         if entry.startswith("re:"):

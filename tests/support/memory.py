@@ -31,6 +31,27 @@ def checkpoint_of(
     )
 
 
+def checkpoint_of_files(
+    source: str, documents: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]
+) -> Checkpoint:
+    """A checkpoint of JSON documents and weight files of {name: [dtype, shape]}."""
+    parts = []
+    for name, rows in files.items():
+        tensors = {n: f"{dtype}{shape}" for n, (dtype, shape) in rows.items()}
+        head = header_bytes(tensors)
+        parts.append(RawFile(name, len(head) + data_size(tensors), head[8:]))
+    blobs = {n: json.dumps(value).encode() for n, value in documents.items()}
+    index = blobs.pop("model.safetensors.index.json", None)
+    return assemble(
+        RawCheckpoint(
+            source=source,
+            configs=tuple(RawDocument(n, blob) for n, blob in blobs.items()),
+            index=RawDocument("model.safetensors.index.json", index) if index else None,
+            files=tuple(parts),
+        )
+    )
+
+
 def model_of(config: Any, tensors: Mapping[str, str], target: str = "") -> Model:
     """What rules see of such a checkpoint."""
     return Model(checkpoint_of(config, tensors), Target.parse(target))

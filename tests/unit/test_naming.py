@@ -169,6 +169,16 @@ class TestResolution:
             "re:nothing": "skipped",
         }
 
+    def test_pattern_that_matches_more_than_it_names(self) -> None:
+        """`re:.*v_proj` matches the fused name qkv_proj, and so decides for q and k as well."""
+        config, tensors = healthy("pack")
+        config["quantization_config"]["ignore"] = ["re:.*v_proj"]
+
+        row = self.table(config, tensors)["re:.*v_proj"]
+
+        assert row.kind == "fused-whole"
+        assert row.note == "names v_proj and decides for all of q_proj, k_proj, v_proj"
+
     def test_multimodal_entry_in_checkpoint_names(self) -> None:
         """An ignore entry in the checkpoint's names reaches the renamed module."""
         prefix = "model.language_model.layers.0"
