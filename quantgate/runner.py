@@ -18,6 +18,7 @@ from quantgate.report.words import size, summary_of
 from quantgate.rules import all_rules
 from quantgate.targets import Target
 from quantgate.vllm.capability import minimum_capability
+from quantgate.vllm.dialect import forget_patterns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,6 +84,7 @@ def check_checkpoint(
     base: Checkpoint | None = None,
 ) -> ModelReport:
     """Apply rules (all, if not given) to one checkpoint, with its base model as a witness."""
+    forget_patterns()
     model = Model(checkpoint, targets[0], base)
     findings = _findings(model, targets, all_rules() if rules is None else rules)
     verdicts = tuple(

@@ -1,11 +1,14 @@
 """A bad model never raises: wrong types anywhere in its config, tensors of any name and shape."""
 
 import copy
+import time
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from quantgate.findings import Severity
 from quantgate.report.as_json import to_json_text
 from quantgate.report.markdown import to_markdown
 from quantgate.report.model import Report
@@ -114,3 +117,59 @@ def test_side_files_may_be_anything(method: str, side: Any, other: Any) -> None:
     config.pop("quantization_config")
 
     report_on(config, tensors, {"hf_quant_config.json": side, "quantize_config.json": other})
+
+
+def bounded(ignore: list[str], tensors: dict[str, str] | None = None) -> tuple[float, Report]:
+    """(seconds, report) of a W4A16 model with this ignore list."""
+    config, healthy_tensors = healthy("pack")
+    config["quantization_config"]["ignore"] = ["lm_head", *ignore]
+    started = time.perf_counter()
+    report = report_on(config, tensors or healthy_tensors)
+    return time.perf_counter() - started, report
+
+
+def test_slow_patterns_are_asked_once_and_not_for_every_layer() -> None:
+    """Many patterns of exponential time cost seconds in all, and the report names them."""
+    patterns = [rf"re:(\w|\w\w|\w{{3}}|\.)+\d(?:{i})?$" for i in range(40)]
+
+    seconds, report = bounded(patterns)
+
+    assert seconds < 30
+    slow = [f for f in report.models[0].findings if f.rule == "QG505"]
+    assert slow
+    assert "hangs" in slow[0].message
+
+
+def test_a_list_of_100_000_entries_is_read_in_seconds() -> None:
+    """Entries are looked up, not walked."""
+    seconds, report = bounded([f"model.layers.{i}.mlp.none" for i in range(100_000)])
+
+    assert seconds < 30
+    for_all = [f for f in report.models[0].findings if not f.targets]
+    assert all(f.severity is Severity.INFO for f in for_all)
+
+
+@pytest.mark.parametrize("name", ["mlp\n::error::x", "`mlp` | <b>", "\u202emlp", "mlp" * 2000])
+def test_names_are_never_markup(name: str) -> None:
+    """A module's name acts neither on a terminal, nor in Markdown, nor on the runner's log."""
+    config, tensors = healthy("gptq")
+    config["quantization_config"]["bits"] = 8
+    report = report_on(config, {k.replace("mlp", name): v for k, v in tensors.items()})
+    text, markdown = to_text(report), to_markdown(report)
+
+    assert report.models[0].verdict == "fail"
+    for line in (text + markdown).splitlines():
+        assert not line.lstrip().startswith("::")
+    assert "\u202e" not in text + markdown
+
+
+def test_no_architecture_is_no_crash() -> None:
+    """An empty list of architectures is a warning of its own, and names are still matched."""
+    config, tensors = healthy("pack")
+    config["architectures"] = []
+
+    report = report_on(config, tensors)
+
+    rules = {f.rule for f in report.models[0].findings if not f.targets}
+    assert "QG604" in rules
+    assert rules <= {"QG604", "QG504"}

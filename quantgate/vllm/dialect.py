@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from time import perf_counter
+from time import thread_time
 from typing import TYPE_CHECKING, Literal
 
 import regex
@@ -24,18 +24,23 @@ if TYPE_CHECKING:
 
 # One match may take this many seconds; a pattern that needs more is hostile or broken.
 REGEX_SECONDS = 0.2
-# And one pattern this many on all names together; an honest one needs a few microseconds on each.
-PATTERN_SECONDS = 3.0
+# After this many seconds in slow matches of one checkpoint, one match may take far less.
+SLOW_SECONDS = 3.0
+_SLOW = 0.002  # an honest match takes microseconds
+# So many patterns or more are first asked for all at once.
+_TOGETHER = 20
+_APART = regex.compile(r"\(\?|\(\*|\\[0-9gKNkLXp{]|#")
 Mode = Literal["exact", "substring", "suffix"]
 
 
 class PatternError(ValueError):
     """A pattern of the declaration does not compile, or does not end in time."""
 
-    def __init__(self, pattern: str, reason: str) -> None:
+    def __init__(self, pattern: str, reason: str, *, slow: bool = False) -> None:
         super().__init__(f"{pattern}: {reason}")
         self.pattern = pattern
         self.reason = reason
+        self.slow = slow
 
 
 class Entries:
@@ -53,6 +58,7 @@ class Entries:
                 self._patterns.append((i, entry[3:]))
             else:
                 self._exact.setdefault(entry, i)
+        self._together = _alternatives([p for _, p in self._patterns])
 
     def __contains__(self, name: str) -> bool:
         return name in self._exact
@@ -60,7 +66,7 @@ class Entries:
     def first(self, name: str) -> str | None:
         """The first entry that equals the name or whose pattern matches from its start."""
         exact = self._exact.get(name)
-        for i, pattern in self._patterns:
+        for i, pattern in self._patterns if self._any_pattern(name) else ():
             if exact is not None and exact < i:
                 break
             if regex_matches(pattern, name):
@@ -69,8 +75,29 @@ class Entries:
 
     def matches(self, name: str) -> bool:
         """Whether any entry matches; every pattern is tried, so that a bad one is noticed."""
+        if not self._any_pattern(name):
+            return name in self._exact
         hits = [regex_matches(pattern, name) for _, pattern in self._patterns]
         return name in self._exact or any(hits)
+
+    def _any_pattern(self, name: str) -> bool:
+        """Whether it is worth asking each pattern: false only where none of them matches."""
+        if self._together is None:
+            return bool(self._patterns)
+        try:
+            return self._together.matches(name)
+        except TimeoutError:
+            return True
+
+
+def _alternatives(patterns: Sequence[str]) -> _Pattern | None:
+    """Many patterns as one, where all are good and none has numbered or named parts or flags."""
+    if len(patterns) < _TOGETHER or any(_APART.search(p) for p in patterns):
+        return None
+    if any(isinstance(_compiled(p), PatternError) for p in patterns):
+        return None
+    together = _compiled("|".join(f"(?:{p})" for p in patterns))
+    return together if isinstance(together, _Pattern) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,31 +288,45 @@ def equal_or_regex(entry: str, name: str) -> bool:
         return False
 
 
+class _Patience:
+    """How long all patterns of one checkpoint may still take where they are slow, in seconds."""
+
+    left = SLOW_SECONDS
+
+
 class _Pattern:
     """A compiled pattern that is given up for good once it has taken too long."""
 
     def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
         self._regex = regex.compile(pattern)
-        self._left = PATTERN_SECONDS
+        self._given_up = False
 
     def matches(self, name: str, *, anywhere: bool = False) -> bool:
         """Whether it matches from the start of the name, or anywhere in it.
 
         Raises:
-            TimeoutError: It took too long on this name, or on all names so far together.
+            TimeoutError: It took too long on this name, or did so on another one before.
         """
-        if self._left <= 0:
+        if self._given_up:
             raise TimeoutError
-        started = perf_counter()
+        limit = REGEX_SECONDS if _Patience.left > 0 else REGEX_SECONDS / 50
+        started = thread_time()
         try:
             run = self._regex.search if anywhere else self._regex.match
-            return run(name, timeout=REGEX_SECONDS) is not None
+            return run(name, timeout=limit) is not None
         except TimeoutError:
-            self._left = 0
+            self._given_up = True
             raise
         finally:
-            self._left -= perf_counter() - started
+            taken = thread_time() - started
+            if taken > _SLOW:
+                _Patience.left -= taken
+
+
+def forget_patterns() -> None:
+    """Give every pattern a new chance: what was slow on one checkpoint need not be on another."""
+    _compiled.cache_clear()
+    _Patience.left = SLOW_SECONDS
 
 
 @lru_cache(maxsize=8192)
@@ -301,8 +342,7 @@ def regex_matches(pattern: str, name: str) -> bool:
     """Match as vLLM does, with the same library.
 
     Raises:
-        PatternError: The pattern does not compile, or takes longer than `REGEX_SECONDS` on one
-            name or `PATTERN_SECONDS` on all.
+        PatternError: The pattern does not compile, or takes longer than `REGEX_SECONDS`.
     """
     compiled = _compiled(pattern)
     if isinstance(compiled, PatternError):
@@ -310,7 +350,8 @@ def regex_matches(pattern: str, name: str) -> bool:
     try:
         return compiled.matches(name)
     except TimeoutError:
-        raise PatternError(pattern, f"takes more than {REGEX_SECONDS} s on one name") from None
+        reason = "takes too long on a name of this model"
+        raise PatternError(pattern, reason, slow=True) from None
 
 
 def regex_found(pattern: str, name: str) -> bool:
