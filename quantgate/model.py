@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from quantgate.quantization.base_model import base_sizes, read_base
 from quantgate.quantization.compare import Difference, Kind, compare
-from quantgate.quantization.declaration import ProblemKind
+from quantgate.quantization.declaration import Declaration, ProblemKind
 from quantgate.quantization.observed import is_quantized
-from quantgate.quantization.reading import KNOWN_METHODS, read_declaration
+from quantgate.quantization.reading import KNOWN_METHODS, MISTRAL, read_declaration
 from quantgate.quantization.recognise import meant_method
 from quantgate.quantization.sizes import CONFIG, witness_sizes
 from quantgate.targets import Target
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from quantgate.checkpoint import Checkpoint
     from quantgate.quantization.base_model import BaseModel
-    from quantgate.quantization.declaration import Declaration
     from quantgate.quantization.scheme import Scheme, Sizes
     from quantgate.report.model import ResolvedTarget
     from quantgate.vllm.layers import Layer
@@ -79,12 +78,24 @@ class Model:
     @cached_property
     def declaration(self) -> Declaration | None:
         """The quantization block that vLLM uses, None if it takes the model for unquantized."""
+        if self.checkpoint.mistral:
+            return self._declared_by_mistral()
         sides = {
             name: file.value
             for name, file in self.checkpoint.configs.items()
             if not file.error and name != "config.json"
         }
         return read_declaration(self.checkpoint.config, sides)
+
+    def _declared_by_mistral(self) -> Declaration | None:
+        """The block of Mistral's own format, of which only that it is there is known."""
+        params = self.checkpoint.configs["params.json"].mapping
+        key = next((k for k in ("quantization", "quantization_config") if params.get(k)), "")
+        return (
+            Declaration(method=MISTRAL, file="params.json", path=f"/{key}", raw={}, modelled=False)
+            if key
+            else None
+        )
 
     @cached_property
     def modules(self) -> Mapping[str, Leaves]:
@@ -230,8 +241,11 @@ class Model:
         """
         found: dict[Kind, list[tuple[str, Difference]]] = defaultdict(list)
         seen: dict[Any, tuple[Difference, ...]] = {}
+        renamed = self.naming.renames_scales
         for module, scheme in self.schemes.items():
             leaves = self.modules[module]
+            if renamed:
+                leaves = {self.naming.leaf(module, leaf): at for leaf, at in leaves.items()}
             sizes, slicing = self.sizes(module), slicing_of(module)
             # Schemes are shared objects that live as long as this loop: the id is as good a key.
             known = (sizes.n, sizes.k, sizes.witness, sizes.disputed)
@@ -251,6 +265,8 @@ class Model:
     @cached_property
     def decoder(self) -> Decoder | None:
         """The skeleton of the text decoder, None where there is no list of layers."""
+        if self.checkpoint.mistral:
+            return None  # other names, and counts in params.json
         # A module that holds nothing but scales of the KV cache is not asked of other layers.
         loose = {m for m, leaves in self.modules.items() if leaves.keys() <= _KV_SCALES}
         return find_decoder(self.checkpoint.config, self.modules, loose)

@@ -26,8 +26,8 @@ def check(model: Model) -> Iterator[Fault]:
     ## What it checks
 
     Whether config.json has a block where vLLM looks (`quantization_config`, `compression_config`,
-    both also inside `text_config`; else hf_quant_config.json) and whether it names a
-    `quant_method`. Blocks in other places and the side files quantize_config.json,
+    both also inside `text_config` or `llm_config`; else hf_quant_config.json) and whether it names
+    a `quant_method`. Blocks in other places and the side files quantize_config.json,
     quant_config.json and quantization_config.json are looked for only to say what is meant.
 
     ## Why it matters
@@ -51,7 +51,6 @@ def check(model: Model) -> Iterator[Fault]:
     ## Seen in
 
     - https://github.com/vllm-project/llm-compressor/issues/959 (no block)
-    - https://github.com/vllm-project/vllm/issues/11122 (block inside `llm_config`)
     - https://github.com/NVIDIA/Model-Optimizer/issues/261 (block without a method)
 
     ## Not checked

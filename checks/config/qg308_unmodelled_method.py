@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Fault, Outcome, Severity
+from quantgate.quantization.reading import MISTRAL
 from quantgate.rules import rule
 from quantgate.vllm.facts import nearest
 
@@ -61,13 +62,16 @@ def check(model: Model) -> Iterator[Fault]:
         or not declaration.method
     ):
         return
-    known = nearest(model.target.release)
-    refused = declaration.method not in known.methods and declaration.method != "auto-round"
-    if refused or declaration.method in known.deprecated:
+    method, known = declaration.method, nearest(model.target.release)
+    if method in known.deprecated or method not in (*known.methods, "auto-round", MISTRAL):
         return
     yield Fault(
-        message=f"quantgate does not know the tensors of {declaration.method} yet: only files, "
-        "containers and required keys were checked.",
+        message="vLLM reads this model in Mistral's own format (params.json beside "
+        "consolidated*.safetensors), whose tensors quantgate does not know yet: only files and "
+        "containers were checked, and the files in the format of Transformers not at all."
+        if method == MISTRAL
+        else f"quantgate does not know the tensors of {method} yet: only files, containers and "
+        "required keys were checked.",
         tensor="quant_method",
         found=declaration.method,
         expected="a method whose tensors are known",

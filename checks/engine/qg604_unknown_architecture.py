@@ -65,7 +65,7 @@ def check(model: Model) -> Iterator[Fault]:
     Which models the installed Transformers has, and what remote code does.
     """
     config, release = model.checkpoint.config, model.target.release
-    if not config or registered(config, release) is not None:
+    if not config or model.checkpoint.mistral or registered(config, release) is not None:
         return
     names = architectures_of(config)
     if not names:

@@ -154,6 +154,15 @@ class Checkpoint:
         """The `consolidated*.safetensors`, beside which vLLM looks at no other weight file."""
         return tuple(f for f in self.files if f.name.startswith("consolidated"))
 
+    @property
+    def mistral(self) -> bool:
+        """Whether vLLM reads the model in Mistral's own format, and config.json not at all.
+
+        vLLM 0.32.0, transformers_utils/config.py get_config: params.json beside
+        `consolidated*.safetensors`.
+        """
+        return bool(self.consolidated) and "params.json" in self.configs
+
     @cached_property
     def used_index(self) -> Index | None:
         """The index if it is the one that vLLM looks for by its name; another changes nothing.

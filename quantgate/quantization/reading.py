@@ -43,6 +43,8 @@ FORMER_METHODS = frozenset(
         *("hqq", "ipex", "petit_nvfp4", "ptpc_fp8", "rtn", "tpu_int8"),
     }
 )
+# Stands for whatever Mistral's own format declares in params.json; no method of vLLM's.
+MISTRAL = "mistral"
 # Quantize a dense checkpoint while loading it; none of them can stand in a config.json.
 ONLINE_METHODS = frozenset(
     {
@@ -89,7 +91,9 @@ def locate(
     config: Mapping[str, Any], side_files: Mapping[str, Any]
 ) -> tuple[str, str, object] | None:
     """(file, JSON pointer, block) of the block that vLLM takes: the first that exists."""
-    text = config.get("text_config")
+    # llm_config becomes text_config (transformers_utils/config.py _CONFIG_ATTRS_MAPPING).
+    inner = "text_config" if "text_config" in config else "llm_config"
+    text = config.get(inner)
     text = text if isinstance(text, dict) else {}
     side = side_files.get("hf_quant_config.json")
     candidates: list[tuple[str, str, object]] = [
@@ -99,8 +103,8 @@ def locate(
         candidates.append(("hf_quant_config.json", "", side))
     candidates += [
         ("config.json", "/compression_config", config.get("compression_config")),
-        ("config.json", "/text_config/quantization_config", text.get("quantization_config")),
-        ("config.json", "/text_config/compression_config", text.get("compression_config")),
+        ("config.json", f"/{inner}/quantization_config", text.get("quantization_config")),
+        ("config.json", f"/{inner}/compression_config", text.get("compression_config")),
     ]
     return next((c for c in candidates if c[2] is not None), None)
 

@@ -30,6 +30,7 @@ from quantgate.vllm.dialect import (
     shard_name,
 )
 from quantgate.vllm.extra_config import ExtraConfig
+from quantgate.vllm.naming import USUAL
 from quantgate.vllm.recipes import Recipes
 
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ class Matcher:
     def decide(self, layer: Layer) -> Decision:
         """The scheme that vLLM gives to a layer; a broken pattern decides nothing."""
         name = leaf(layer.prefix)
-        if name in self._naming.dense and not (layer.shards and name in self._packed):
+        # A usual name is that of another part's layer as well (a tower's qkv_proj).
+        if name in self._naming.dense and not (layer.shards and name in USUAL):
             return Decision(None, "vLLM builds it without quantization")
         try:
             match self._declaration:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from quantgate.vllm.conditions import text_config
 from quantgate.vllm.facts import nearest
 from quantgate.vllm.mapper import NameMapper
-from quantgate.vllm.packing import effective_packed
+from quantgate.vllm.packing import built_mappers, effective_packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +25,7 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "qkv_proj": ("q_proj", "k_proj", "v_proj"),
     "gate_up_proj": ("gate_proj", "up_proj"),
 }
+_SCALES = ("weight_scale", "weight_scale_inv", "input_scale")
 AT_RUN_TIME = "mappings-made-at-run-time"
 
 
@@ -74,6 +75,18 @@ class Naming:
         """The name that vLLM gives a checkpoint module, not yet fused; None if dropped."""
         mapped = self.mapper.map(f"{name}.weight")
         return None if mapped is None else mapped[0].removesuffix(".weight")
+
+    @property
+    def renames_scales(self) -> bool:
+        """Whether the class may have another name for a scale than the file."""
+        tables = (*self.mapper.regex, *self.mapper.substr, *self.mapper.suffix)
+        return any(new is not None and new.endswith(_SCALES) for _, new in tables)
+
+    def leaf(self, module: str, leaf: str) -> str:
+        """The last name of a module's tensor in vLLM where the class renames scales."""
+        mapped = self.mapper.map(f"{module}.{leaf}")
+        new = leaf if mapped is None else mapped[0].rpartition(".")[2]
+        return new if new in _SCALES else leaf
 
     def entry(self, entry: str, *, dotted_only: bool = False) -> str | None:
         """A target or ignore entry as vLLM matches it; None where the release drops it.
@@ -143,6 +156,8 @@ def naming_of(config: Mapping[str, Any], release: str) -> Naming:
     if AT_RUN_TIME in unknown:
         packed = {**USUAL, **packed}
     mapper = NameMapper.from_tables(outer.mapper)
+    own = [b.tables for b in built_mappers(outer, config) if b.part == outer.parts[0] and b.tables]
+    loading = NameMapper.from_tables(own[-1]) if own else mapper
     lists: NameMapper | None = None
     if version >= (0, 30):
         lists = mapper.renames()
@@ -154,7 +169,7 @@ def naming_of(config: Mapping[str, Any], release: str) -> Naming:
         known=True,
         packed=packed,
         fused={**fused, **packed},
-        mapper=mapper.unstacked(),
+        mapper=loading.unstacked(),
         lists=lists,
         dense=frozenset(_always_dense(a for a, _ in chain)),
         wraps=bool(outer.inner) or "language_model" in str(outer.mapper),

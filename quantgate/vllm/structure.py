@@ -127,7 +127,7 @@ def find_decoder(
     root = max(found, key=lambda r: (len(found[r]), -len(r)))
     text = text_config(config)
     layers = {i: frozenset(m for m in found[root][i] if m) for i in found[root]}
-    types = text.get("layer_types")
+    types = text.get("layer_types") or text.get("compress_ratios")  # DeepSeek V4
     total = count(text, "num_hidden_layers", "n_layer", "num_layers")
     # The last layers of some models use the keys and values of earlier ones and store none.
     shared_from = (total or 1 << 20) - (count(text, "num_kv_shared_layers") or 0)
