@@ -12,7 +12,7 @@ from quantgate.settings import SettingsError
 GITHUB = {
     "GITHUB_WORKSPACE": "/github/workspace",
     "RUNNER_TEMP": "/github/runner_temp",
-    "RUNNER_WORKSPACE": "/home/runner/work/repo",
+    "RUNNER_WORKSPACE": "/home/runner/_work/repo",
     "GITHUB_OUTPUT": "/github/file_commands/out",
     "GITHUB_STEP_SUMMARY": "/github/file_commands/summary",
     "RUNNER_DEBUG": "1",
@@ -42,7 +42,7 @@ def test_reports_go_to_the_temporary_folder_which_has_another_name_outside():
     job = Job.from_environment(GITHUB)
     folder = job.report_folder("")
     assert folder == Path("/github/runner_temp/quantgate")
-    assert job.outside(folder / "report.md") == "/home/runner/work/_temp/quantgate/report.md"
+    assert job.outside(folder / "report.md") == "/home/runner/_work/_temp/quantgate/report.md"
 
 
 def test_a_path_in_the_checkout_is_told_relative_to_it(tmp_path: Path):
