@@ -26,7 +26,7 @@ def test_the_variables_of_the_runner_are_read():
         temp=Path("/github/runner_temp"),
         outputs=Path("/github/file_commands/out"),
         summary=Path("/github/file_commands/summary"),
-        work=Path("/home/runner/work"),
+        work=Path("/home/runner/_work"),
         debug=True,
     )
 
