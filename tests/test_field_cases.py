@@ -27,8 +27,6 @@ pytestmark = pytest.mark.corpus
 DISAGREEMENTS = {
     "embedding-quantized-model-unaware": "the facts do not say which classes build the embedding "
     "without a quantization config (Qwen3.5 does, Llama does not)",
-    "moe-fused-3d-packed-suffix-names": "experts that lie as one 3-D tensor with a suffix to the "
-    "projection's name are not modelled for compressed-tensors",
     "nvfp4-moe-weight-only-no-input-scale": "declared weight-only, but vLLM allocates input scales "
     "for ModelOpt's routed experts whatever is declared",
 }
