@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG304", "unsupported-value")
+@rule("QG304", "unsupported-value", per_target=True)
 def check(model: Model) -> Iterator[Fault]:
     """A key of the quantization block has a value that vLLM or its library refuses.
 
     ## What it checks
 
     Every key that vLLM reads, against the values and types it accepts: GPTQ takes 4 or 8 bits,
-    symmetric; AWQ 4 bits; FP8 a static or dynamic `activation_scheme`, dynamic only with
-    `weight_block_size`; the arguments of compressed-tensors what its validator accepts.
+    symmetric (before 0.23 also 2 and 3 bits, asymmetric, and any group size); AWQ 4 bits; FP8 a
+    static or dynamic `activation_scheme`, dynamic only with `weight_block_size`; the arguments of
+    compressed-tensors what its validator accepts.
 
     ## Why it matters
 
@@ -56,6 +57,8 @@ def check(model: Model) -> Iterator[Fault]:
     declaration = model.declaration
     for problem in declaration.problems if declaration is not None else ():
         if declaration is None or problem.kind is not ProblemKind.VALUE:
+            continue
+        if model.target.version < problem.since:
             continue
         one_value = problem.patch_value is not ...
         yield Fault(

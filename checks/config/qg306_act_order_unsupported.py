@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quantgate.findings import Fault
+from quantgate.findings import Fault, Outcome, Severity
 from quantgate.quantization.declaration import ProblemKind
 from quantgate.rules import rule
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG306", "act-order-unsupported", methods=("gptq", "compressed-tensors"))
+@rule("QG306", "act-order-unsupported", methods=("gptq", "compressed-tensors"), per_target=True)
 def check(model: Model) -> Iterator[Fault]:
     """The weights are grouped in activation order, which vLLM no longer supports.
 
@@ -27,8 +27,8 @@ def check(model: Model) -> Iterator[Fault]:
     ## Why it matters
 
     vLLM refuses the config: `GPTQ group activation ordering (desc_act=True) is no longer
-    supported`, `group/dynamic activation ordering is no longer supported`. Older releases loaded
-    such models.
+    supported`, `group/dynamic activation ordering is no longer supported`. Releases up to 0.27 load
+    such models: for them this is a warning.
 
     ## Example
 
@@ -58,6 +58,18 @@ def check(model: Model) -> Iterator[Fault]:
     slip = declaration.method == "gptq" and bool(model.quantized_modules) and not ordered
     for problem in declaration.problems:
         if problem.kind is not ProblemKind.ACT_ORDER:
+            continue
+        if model.target.version < problem.since:
+            yield Fault(
+                message="Newer releases refuse this config: "
+                f"`{problem.error}`. vLLM {model.target.release} loads it.",
+                tensor=problem.key,
+                expected=problem.expected,
+                found=problem.found,
+                fix="Quantize again without activation order before you move to vLLM 0.30.",
+                severity=Severity.WARNING,
+                outcome=Outcome.CONDITIONAL,
+            )
             continue
         yield Fault(
             message=f"vLLM refuses the config: `{problem.error}`.",

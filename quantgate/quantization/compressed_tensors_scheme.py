@@ -110,6 +110,7 @@ def read_arguments(
             "actorder",
             "static, weight or null",
             "group/dynamic activation ordering is no longer supported",
+            since=(0, 30),
         )
     if reader.problems:
         return None, reader.problems

@@ -31,7 +31,8 @@ class Problem:
 
     `key` is the path below the quantization block (`config_groups.group_0.weights.num_bits`).
     `error` is the text vLLM raises with, for searching. `patch_value` is what to write at `key`
-    where only one value can be meant; `...` means that there is none.
+    where only one value can be meant; `...` means that there is none. `since` is the first release
+    that refuses it, empty where every release with facts does.
     """
 
     kind: ProblemKind
@@ -41,6 +42,7 @@ class Problem:
     error: str
     outcome: Outcome = Outcome.FAILS
     patch_value: Any = ...
+    since: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SUPPORTED = ((4, True), (8, True))
+# Up to 0.19 gptq.py took what Marlin could not, with ExLlama's kernels.
+EXLLAMA_BITS = (2, 3, 4, 8)
+MARLIN_ONLY = (0, 23)
+NO_ACT_ORDER = (0, 30)  # 0.27.1 still loads it
 GROUP_SIZES = (-1, 32, 64, 128)  # marlin_utils.py MARLIN_SUPPORTED_GROUP_SIZES
 
 
@@ -87,6 +91,7 @@ def parse(raw: Mapping[str, Any], file: str, path: str) -> GptqDeclaration:
             "sym" if sym_is_at_fault else "bits",
             "true" if sym_is_at_fault else "4 or 8",
             f"Unsupported quantization config: bits={bits}, sym={sym}",
+            since=() if bits not in EXLLAMA_BITS else MARLIN_ONLY,
         )
     if desc_act and group_size not in {-1, None}:
         reader.note(
@@ -94,6 +99,7 @@ def parse(raw: Mapping[str, Any], file: str, path: str) -> GptqDeclaration:
             "desc_act",
             "false, or group_size -1",
             "GPTQ group activation ordering (desc_act=True) is no longer supported",
+            since=NO_ACT_ORDER,
         )
     if group_size is not None and group_size not in GROUP_SIZES:
         reader.note(
@@ -101,6 +107,7 @@ def parse(raw: Mapping[str, Any], file: str, path: str) -> GptqDeclaration:
             "group_size",
             " or ".join(str(g) for g in GROUP_SIZES),
             f"Marlin does not support group_size = {group_size}",
+            since=MARLIN_ONLY if group_size > 0 else (),
         )
     dynamic, problems = _dynamic(raw.get("dynamic"))
     return GptqDeclaration(
