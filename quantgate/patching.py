@@ -163,25 +163,31 @@ def dynamic_inputs_patch(model: Model) -> Patch:
     return cured(model, patch, Kind.MISSING)
 
 
+def skip_list_key(declaration: Declaration) -> str:
+    """The key of the list that names what stays dense, empty where the method has none."""
+    match declaration:
+        case CompressedTensorsDeclaration():
+            return "ignore"
+        case AwqDeclaration():
+            return "modules_to_not_convert"
+        case Fp8Declaration():
+            return declaration.ignored_key
+        case ModelOptDeclaration():
+            return declaration.excluded_key
+        case QuarkDeclaration():
+            return "exclude"
+    return ""
+
+
 def ignore_patch(model: Model) -> Patch:
     """Add every layer that is declared quantized and stored dense to the ignore list, by name."""
     declaration = model.declaration
     names = [module for module, _ in model.differing(Kind.DENSE)]
     if declaration is None or not 0 < len(names) <= MAX_IGNORED:
         return ()
-    match declaration:
-        case CompressedTensorsDeclaration():
-            key = "ignore"
-        case AwqDeclaration():
-            key = "modules_to_not_convert"
-        case Fp8Declaration():
-            key = declaration.ignored_key
-        case ModelOptDeclaration():
-            key = declaration.excluded_key
-        case QuarkDeclaration():
-            key = "exclude"
-        case _:
-            return ()
+    key = skip_list_key(declaration)
+    if not key:
+        return ()
     if not isinstance(declaration.value(key), list):
         return cured(model, declaration.patch(key, names), Kind.DENSE)
     appended = declaration.patch(key, None)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quantgate.findings import Confidence, Fault, pattern_of
+from quantgate.patching import skip_list_key
 from quantgate.quantization.awq import AwqDeclaration
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
-from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.gptq import GptqDeclaration
-from quantgate.quantization.modelopt import ModelOptDeclaration
 from quantgate.quantization.observed import is_quantized
 from quantgate.quantization.quark import QuarkDeclaration
 from quantgate.rules import rule
@@ -131,22 +130,9 @@ def _can_be_listed(model: Model, declaration: Declaration, case: Disagreement) -
 
 def _list_key(declaration: Declaration) -> str:
     """The key of the list that holds names to append to, empty if there is none."""
-    match declaration:
-        case CompressedTensorsDeclaration():
-            key = "ignore"
-        case AwqDeclaration():
-            key = "modules_to_not_convert"
-        case Fp8Declaration():
-            key = declaration.ignored_key
-        case GptqDeclaration():
-            key = "modules_in_block_to_quantize"
-        case ModelOptDeclaration():
-            key = declaration.excluded_key
-        case QuarkDeclaration():
-            key = "exclude"
-        case _:
-            return ""
-    return key
+    if isinstance(declaration, GptqDeclaration):
+        return "modules_in_block_to_quantize"
+    return skip_list_key(declaration)
 
 
 def _patch(declaration: Declaration, addable: Sequence[Disagreement]) -> tuple[dict[str, Any], ...]:

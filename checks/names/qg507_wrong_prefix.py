@@ -45,7 +45,7 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Seen in
 
-    - https://github.com/vllm-project/vllm/issues/38832
+    - https://github.com/vllm-project/llm-compressor/issues/2568
     - Observed with vLLM 0.32.0's own loader: a doubled and a missing prefix.
 
     ## Not checked

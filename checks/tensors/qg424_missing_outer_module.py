@@ -41,7 +41,8 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Seen in
 
-    - https://github.com/vllm-project/vllm/issues/57108
+    - https://github.com/vllm-project/vllm/issues/57108 (vLLM does not ask whether a
+      quantized checkpoint is complete; the report is about lost scales)
     - Observed with vLLM 0.32.0's own loader.
 
     ## Not checked

@@ -34,7 +34,7 @@ from quantgate.vllm.naming import USUAL
 from quantgate.vllm.recipes import Recipes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from quantgate.quantization.declaration import Declaration
     from quantgate.quantization.quark import Config
@@ -412,8 +412,3 @@ def contains_any(name: str, modules: frozenset[str]) -> bool:
         for i in range(len(parts))
         for j in range(i + 1, len(parts) + 1)
     )
-
-
-def shards_of(layer: Layer, packed: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The names that vLLM expands a fused layer to, whether the checkpoint has them or not."""
-    return packed.get(leaf(layer.prefix), ())
