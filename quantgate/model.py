@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from quantgate.quantization.base_model import base_sizes, read_base
-from quantgate.quantization.compare import Difference, Kind, compare
+from quantgate.quantization.compare import compare
 from quantgate.quantization.declaration import Declaration, ProblemKind
 from quantgate.quantization.observed import is_quantized
 from quantgate.quantization.reading import KNOWN_METHODS, MISTRAL, read_declaration
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from quantgate.checkpoint import Checkpoint
     from quantgate.quantization.base_model import BaseModel
+    from quantgate.quantization.difference import Difference, Kind
     from quantgate.quantization.scheme import Scheme, Sizes
     from quantgate.report.model import ResolvedTarget
     from quantgate.vllm.layers import Layer

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from quantgate.checkpoint.model import ConfigFile
 from quantgate.model import Model
 from quantgate.quantization.awq import AwqDeclaration
-from quantgate.quantization.compare import Kind
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
+from quantgate.quantization.difference import Kind
 from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.modelopt import ModelOptDeclaration
 from quantgate.quantization.quark import QuarkDeclaration
@@ -24,8 +24,8 @@ from quantgate.quantization.scheme import Layout
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from quantgate.quantization.compare import Difference
     from quantgate.quantization.declaration import Declaration
+    from quantgate.quantization.difference import Difference
     from quantgate.quantization.scheme import Scheme
 
 Patch = tuple[dict[str, Any], ...]

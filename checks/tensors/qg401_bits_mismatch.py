@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from quantgate.findings import Confidence, Fault
 from quantgate.patching import scheme_patch
-from quantgate.quantization.compare import Kind
+from quantgate.quantization.difference import Kind
 from quantgate.quantization.sizes import NEIGHBOURS
 from quantgate.rules import rule
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from quantgate.findings import Fault
 from quantgate.patching import scheme_patch
-from quantgate.quantization.compare import Kind
+from quantgate.quantization.difference import Kind
 from quantgate.rules import rule
 from quantgate.vllm.loading import shape_consequence
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from quantgate.model import Model
-    from quantgate.quantization.compare import Difference
+    from quantgate.quantization.difference import Difference
 
 
 @rule("QG402", "group-size-mismatch")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Fault, Outcome
-from quantgate.quantization.compare import Kind
+from quantgate.quantization.difference import Kind
 from quantgate.quantization.expected import Role
 from quantgate.rules import rule
 

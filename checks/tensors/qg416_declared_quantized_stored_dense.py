@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from quantgate.findings import Fault, Outcome
 from quantgate.patching import ignore_patch, removal_patch
-from quantgate.quantization.compare import Kind
+from quantgate.quantization.difference import Kind
 from quantgate.rules import rule
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from quantgate.fixing.packing import (
 from quantgate.fixing.weights import WRITABLE, Stored, write_weights
 from quantgate.model import Model
 from quantgate.quantization.awq import AwqDeclaration
-from quantgate.quantization.compare import Kind
+from quantgate.quantization.difference import Kind
 from quantgate.quantization.gptq import GptqDeclaration
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from quantgate.quantization.compare import Kind
+from quantgate.quantization.difference import Kind
 
 if TYPE_CHECKING:
     from quantgate.model import Model

@@ -7,7 +7,7 @@ import pytest
 from quantgate.cli import main
 from quantgate.model import Model
 from quantgate.quantization.base_model import BASE
-from quantgate.quantization.compare import Kind
+from quantgate.quantization.difference import Kind
 from tests.support.build import healthy, write_checkpoint
 from tests.support.memory import checkpoint_of
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from quantgate.quantization.compare import Kind, compare
+from quantgate.quantization.compare import compare
+from quantgate.quantization.difference import Kind
 from quantgate.quantization.mxfp4 import Mxfp4Declaration
 from quantgate.quantization.observed import observe
 from quantgate.quantization.reading import read_declaration

@@ -8,7 +8,7 @@ import pytest
 from quantgate.checkpoint.sources import open_checkpoint
 from quantgate.model import Model
 from quantgate.patching import MAX_IGNORED, cured, ignore_patch, patched, scheme_patch
-from quantgate.quantization.compare import Kind
+from quantgate.quantization.difference import Kind
 from tests.support.build import healthy, write_checkpoint
 from tests.support.cases import merge
 
