@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 MAX_EXAMPLES = 3
 MAX_PARENTS = 4
+# How a finding came about: from configs and headers alone, from vLLM's own loader without
+# weights, or from vLLM with the weights.
+HEADERS, DRY_LOAD, SMOKE = TIERS = ("headers", "dry-load", "smoke")
 
 
 class Severity(StrEnum):
@@ -55,6 +58,14 @@ class Verdict(StrEnum):
     WARN = "warn"
     FAIL = "fail"
     UNVERIFIED = "unverified"
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst; what could not be verified blocks, but a certain fault says more."""
+        return _RANKS.index(self)
+
+
+_RANKS = (Verdict.FAIL, Verdict.UNVERIFIED, Verdict.WARN, Verdict.PASS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +106,7 @@ class Finding:
 
     `examples` holds at most `MAX_EXAMPLES` names; `count` says how many there are.
     `targets` lists the vLLM targets it holds for; empty means every target of the run.
+    `tier` says how it was found: `headers`, `dry-load` or `smoke`.
     """
 
     rule: str
@@ -115,6 +127,7 @@ class Finding:
     unverified: bool
     docs: str
     targets: tuple[str, ...] = ()
+    tier: str = HEADERS
 
 
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)|(?<=-)\d+(?=-of-\d+\.safetensors$)")
@@ -214,3 +227,21 @@ def join(
         for g in groups.values()
     ]
     return sorted(findings, key=lambda f: f.severity.rank)
+
+
+def judge(findings: Iterable[Finding]) -> Verdict:
+    """The verdict: a certain fault outranks what could not be read, which outranks warnings."""
+    return worst(_verdict(finding) for finding in findings)
+
+
+def _verdict(finding: Finding) -> Verdict:
+    if finding.unverified:
+        return Verdict.UNVERIFIED
+    if finding.severity is Severity.INFO:
+        return Verdict.PASS
+    return Verdict.FAIL if finding.severity is Severity.ERROR else Verdict.WARN
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of several verdicts; without any, a pass."""
+    return min(verdicts, key=lambda v: v.rank, default=Verdict.PASS)

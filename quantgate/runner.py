@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quantgate.checkpoint.sources import SourceError, open_checkpoint
-from quantgate.findings import Severity, Verdict, brace
+from quantgate.findings import Verdict, brace, judge
 from quantgate.model import Model
 from quantgate.quantization.statistics import label, statistics
 from quantgate.report.model import ModelReport, Report, Stats
@@ -95,7 +95,7 @@ def check_checkpoint(
         checkpoint.source,
         checkpoint.revision,
         judge(findings),
-        summary_of(verdicts, findings),
+        summary_of(judge(findings), verdicts, findings),
         tuple(findings),
         verdicts=verdicts,
         declared=declared_facts(model),
@@ -155,17 +155,6 @@ def _findings(model: Model, targets: Sequence[Target], rules: Sequence[Rule]) ->
         for finding, held in merged.values()
     ]
     return sorted(findings, key=lambda f: (f.severity.rank, f.rule))
-
-
-def judge(findings: Sequence[Finding]) -> Verdict:
-    """The verdict: a certain fault outranks what could not be read, which outranks warnings."""
-    if any(f.severity is Severity.ERROR and not f.unverified for f in findings):
-        return Verdict.FAIL
-    if any(f.unverified for f in findings):
-        return Verdict.UNVERIFIED
-    if any(f.severity is Severity.WARNING for f in findings):
-        return Verdict.WARN
-    return Verdict.PASS
 
 
 def declared_facts(model: Model) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from quantgate.report.model import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from quantgate.findings import Finding
-    from quantgate.report.model import ModelReport, Report, ResolvedTarget, Stats
+    from quantgate.report.model import ModelReport, Report, ResolvedTarget, Stats, TierResult
     from quantgate.targets import Target
 
 MAX_DEPTH = 32
@@ -64,9 +64,11 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "found": finding.found,
         "message": finding.message,
         "fix": finding.fix,
+        "unverified": finding.unverified,
         "patch": [plain_value(op) for op in finding.patch],
         "targets": list(finding.targets),
         "docs": finding.docs,
+        "tier": finding.tier,
     }
 
 
@@ -77,6 +79,8 @@ def _resolved(item: ResolvedTarget) -> dict[str, Any]:
         "kind": item.kind,
         "rows": list(item.rows),
         "modules": item.modules,
+        "role": item.role,
+        "note": item.note,
     }
 
 
@@ -103,6 +107,16 @@ def _model(model: ModelReport) -> dict[str, Any]:
         "resolution": [_resolved(r) for r in model.resolution],
         "stats": _stats(model.stats),
         **_by_target(model),
+        **({"tiers": [_tier(t) for t in model.tiers]} if model.tiers else {}),
+    }
+
+
+def _tier(result: TierResult) -> dict[str, Any]:
+    return {
+        "tier": result.tier,
+        "verdict": result.verdict.value,
+        "summary": result.summary,
+        "facts": plain_value(result.facts),
     }
 
 
@@ -113,7 +127,7 @@ def _by_target(model: ModelReport) -> dict[str, dict[str, str]]:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """The report as JSON values; keys in the order of the schema, all there but `by_target`."""
+    """The report as JSON values; keys in the order of the schema, the optional ones where known."""
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "quantgate", "version": __version__},

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from quantgate.findings import Severity, Verdict
+from quantgate.findings import HEADERS, Verdict, worst
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from quantgate.findings import Finding
+    from quantgate.findings import Finding, Severity
     from quantgate.targets import Target
 
 SCHEMA_VERSION = 1
@@ -52,10 +52,28 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True)
+class TierResult:
+    """What one tier says about a model; its findings are among those of the model.
+
+    Attributes:
+        tier: `headers`, `dry-load` or `smoke`.
+        verdict: The verdict of this tier alone.
+        summary: One sentence, what was tried and how it ended; may be empty.
+        facts: Flat facts for people. What differs between equal runs (seconds) stays out.
+    """
+
+    tier: str
+    verdict: Verdict
+    summary: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelReport:
     """Everything about one model. `declared` and `observed` are flat facts for people.
 
     `verdicts` has the verdict for each target (its text, as `Target.parse` reads it).
+    `tiers` has what each tier says; empty where only the headers were read.
     """
 
     source: str
@@ -68,6 +86,12 @@ class ModelReport:
     resolution: tuple[ResolvedTarget, ...] = ()
     stats: Stats = field(default_factory=Stats)
     verdicts: tuple[tuple[str, Verdict], ...] = ()
+    tiers: tuple[TierResult, ...] = ()
+
+    @property
+    def tier_names(self) -> tuple[str, ...]:
+        """The tiers that looked at this model."""
+        return tuple(t.tier for t in self.tiers) or (HEADERS,)
 
     def count(self, severity: Severity) -> int:
         """How many findings have this severity."""
@@ -83,9 +107,8 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of all models; `unverified` ranks below `fail` and above `warn`."""
-        order = (Verdict.FAIL, Verdict.UNVERIFIED, Verdict.WARN, Verdict.PASS)
-        return min((m.verdict for m in self.models), key=order.index, default=Verdict.UNVERIFIED)
+        """The worst verdict of all models; a run without any has verified nothing."""
+        return worst(m.verdict for m in self.models) if self.models else Verdict.UNVERIFIED
 
     def count(self, severity: Severity) -> int:
         """How many findings of all models have this severity."""

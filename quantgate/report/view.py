@@ -228,8 +228,8 @@ def _facts(declared: Mapping[str, Any], observed: Mapping[str, Any]) -> tuple[Fa
 
 def _quant_map(observed: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     rows = observed.get(QUANT_MAP)
-    found = rows if isinstance(rows, list) else []
-    return tuple((str(row["modules"]), str(row["layers"])) for row in found)
+    found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return tuple((str(row.get("modules", "")), str(row.get("layers", ""))) for row in found)
 
 
 def _model(model: ModelReport, detail: Detail) -> ModelView:
@@ -253,14 +253,11 @@ def _model(model: ModelReport, detail: Detail) -> ModelView:
     )
 
 
-_ORDER = (Verdict.FAIL, Verdict.UNVERIFIED, Verdict.WARN, Verdict.PASS)
-
-
 def view(report: Report, level: int = 0) -> View:
     """Cut the report to one of `LEVELS`."""
     detail = LEVELS[level]
     several = len(report.models) > 1
-    worst_first = sorted(report.models, key=lambda m: _ORDER.index(m.verdict))
+    worst_first = sorted(report.models, key=lambda m: m.verdict.rank)
     notable = [m for m in worst_first if m.verdict is not Verdict.PASS]
     in_full = notable if several else worst_first
     passing = tuple(m for m in report.models if m.verdict is Verdict.PASS)

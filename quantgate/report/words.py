@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from quantgate.findings import Confidence, Outcome, Severity, Verdict
+from quantgate.findings import Confidence, Outcome, Severity, Verdict, worst
 from quantgate.report.as_json import plain_value
 from quantgate.targets import Target
 
@@ -186,11 +186,16 @@ def consequence_of(verdict: Verdict, findings: Sequence[Finding]) -> str:
     return "vLLM will stop with an error while loading this model."
 
 
-def summary_of(verdicts: Sequence[tuple[str, Verdict]], findings: Sequence[Finding]) -> str:
-    """One sentence on what vLLM does, by target where the targets differ in whether it works."""
-    worst = min((v for _, v in verdicts), key=list(_BLOCKING).index, default=Verdict.UNVERIFIED)
-    if len({_BLOCKING[v] for _, v in verdicts}) < 2:
-        return consequence_of(worst, findings)
+def summary_of(
+    verdict: Verdict, verdicts: Sequence[tuple[str, Verdict]], findings: Sequence[Finding]
+) -> str:
+    """One sentence on what vLLM does, by target where the targets differ in whether it works.
+
+    Where the verdict is worse than on any target, it has another reason, and counts for all.
+    """
+    alike = len({_BLOCKING[v] for _, v in verdicts}) < 2
+    if alike or worst(v for _, v in verdicts) is not verdict:
+        return consequence_of(verdict, findings)
     parts = []
     for does in dict.fromkeys(_BLOCKING[v] for v in (Verdict.PASS, *_BLOCKING)):
         held = [name for name, verdict in verdicts if _BLOCKING[verdict] == does]

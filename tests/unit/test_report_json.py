@@ -34,7 +34,7 @@ def test_schema_is_one_and_closed() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
     assert all(o["additionalProperties"] is False for o in objects(SCHEMA))
-    assert len(list(objects(SCHEMA))) == 8
+    assert len(list(objects(SCHEMA))) == 9
 
 
 @pytest.mark.parametrize(
