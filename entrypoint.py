@@ -31,7 +31,13 @@ def run(environ: Mapping[str, str], job: Job) -> int:
     except DiscoveryError as error:
         refuse((str(error),), job)
         return ExitCode.UNVERIFIED
-    report = check_models(models, settings.targets, select=settings.select, ignore=settings.ignore)
+    report = check_models(
+        models,
+        settings.targets,
+        select=settings.select,
+        ignore=settings.ignore,
+        base=settings.base,
+    )
     publish(report, job, folder)
     return exit_code(report, settings.fail_on)
 

@@ -87,9 +87,11 @@ def app() -> None:
 )
 @click.option(
     "--base",
-    default="",
-    metavar="SOURCE",
-    help="The model that was quantized: what it holds must be here too, in the same sizes.",
+    default="none",
+    show_default=True,
+    metavar="auto|none|SOURCE",
+    help="The model that was quantized, as a witness: what it holds must be here too, in the same "
+    "sizes. auto takes the base_model of the model card.",
 )
 @click.option("--select", type=RuleType(), multiple=True, help="Apply only this rule; repeatable.")
 @click.option("--ignore", type=RuleType(), multiple=True, help="Leave this rule out; repeatable.")

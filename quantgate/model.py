@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from quantgate.checkpoint import Checkpoint
+    from quantgate.checkpoint.base import Base
     from quantgate.quantization.base_model import BaseModel
     from quantgate.quantization.difference import Difference, Kind
     from quantgate.quantization.scheme import Scheme, Sizes
@@ -55,7 +56,7 @@ class Model:
 
     checkpoint: Checkpoint
     target: Target = Target()  # noqa: RUF009
-    base: Checkpoint | None = None
+    base: Base | None = None
 
     def seen_by(self, target: Target) -> Model:
         """The same checkpoint for another target; what the two have in common is kept.
@@ -197,10 +198,9 @@ class Model:
 
     @cached_property
     def base_model(self) -> BaseModel | None:
-        """The base model as a witness, None if none was given."""
-        if self.base is None:
-            return None
-        return read_base(self.base, self.modules, self.naming.module)
+        """The base model as a witness, None if there is none that could be read."""
+        base = self.base.checkpoint if self.base is not None else None
+        return None if base is None else read_base(base, self.modules, self.naming.module)
 
     @cached_property
     def schemes(self) -> Mapping[str, Scheme | None]:

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from quantgate.checkpoint.base import NONE, open_base
 from quantgate.checkpoint.sources import SourceError, open_checkpoint
 from quantgate.findings import Verdict, brace, judge
 from quantgate.model import Model
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quantgate.checkpoint import Checkpoint
+    from quantgate.checkpoint.base import Base
     from quantgate.findings import Finding
     from quantgate.rules import Rule
 
@@ -34,7 +36,7 @@ def check_models(
     *,
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
-    base: str = "",
+    base: str = NONE,
 ) -> Report:
     """Check models one after the other; one that cannot be read does not stop the others.
 
@@ -43,7 +45,8 @@ def check_models(
         targets: At least one.
         select: Ids of the only rules to apply; empty means all.
         ignore: Ids of rules to leave out.
-        base: The model that was quantized, a folder or header archive; empty for none.
+        base: The model that was quantized: a source, `auto` for the one that the model card names,
+            or `none`.
     """
     rules = [r for r in all_rules() if (not select or r.id in select) and r.id not in ignore]
     models = tuple(_check_source(s, targets, rules, base) for s in sources)
@@ -59,7 +62,7 @@ def _check_source(
     except SourceError as error:
         return ModelReport(source, None, Verdict.UNVERIFIED, str(error))
     try:
-        witness = open_checkpoint(base) if base else None
+        witness = open_base(base, checkpoint)
     except SourceError as error:
         summary = f"The base model cannot be read. {error}"
         return ModelReport(source, checkpoint.revision, Verdict.UNVERIFIED, summary)
@@ -81,7 +84,7 @@ def check_checkpoint(
     checkpoint: Checkpoint,
     targets: Sequence[Target],
     rules: Sequence[Rule] | None = None,
-    base: Checkpoint | None = None,
+    base: Base | None = None,
 ) -> ModelReport:
     """Apply rules (all, if not given) to one checkpoint, with its base model as a witness."""
     forget_patterns()
@@ -161,6 +164,8 @@ def declared_facts(model: Model) -> dict[str, Any]:
     """What the config says, for people."""
     declaration = model.declaration
     facts: dict[str, Any] = {}
+    if model.base_model is not None and model.base_model.usable:
+        facts["base model"] = model.base_model.source
     names = model.checkpoint.config.get("architectures")
     if isinstance(names, list) and names and isinstance(names[0], str):
         facts["architecture"] = names[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
+from quantgate.checkpoint.base import NONE
 from quantgate.findings import Severity
 from quantgate.rules import find_rule
 from quantgate.targets import Target
@@ -41,6 +42,7 @@ class Settings:
         targets: The engines to check against, at least one.
         select: Ids of the only rules to apply; empty means all.
         ignore: Ids of rules to leave out.
+        base: The model that was quantized: a source, `auto` for the model card's, or `none`.
         report_path: Folder for the report files; empty means one in the runner's temporary folder.
     """
 
@@ -49,6 +51,7 @@ class Settings:
     targets: tuple[Target, ...] = (Target(),)
     select: frozenset[str] = frozenset()
     ignore: frozenset[str] = frozenset()
+    base: str = NONE
     report_path: str = ""
 
     @classmethod
@@ -111,11 +114,18 @@ def _one_line(text: str) -> str:
     return text
 
 
+def _source(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"{text!r} is not auto, none or one source")
+    return text
+
+
 _READERS: Mapping[str, Callable[[str], object]] = {
     "models": _lines,
     "fail_on": _fail_on,
     "targets": _targets,
     "select": _rules,
     "ignore": _rules,
+    "base": _source,
     "report_path": _one_line,
 }

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from quantgate.checkpoint.base import open_base
 from quantgate.checkpoint.sources import open_checkpoint
 from quantgate.findings import Finding, Severity
 from quantgate.rules import SECTIONS, Rule, all_rules, find_rule
@@ -23,9 +24,7 @@ def test_case(case: Case, tmp_path: Path) -> None:
 
     base = write_base(case, tmp_path / "base")
 
-    findings = check_checkpoint(
-        checkpoint, [target], base=open_checkpoint(str(base)) if base else None
-    ).findings
+    findings = check_checkpoint(checkpoint, [target], base=open_base(base, checkpoint)).findings
 
     own = [f for f in findings if f.rule == case.rule]
     if case.kind in {"fail", "real"}:

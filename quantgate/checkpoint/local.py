@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from quantgate.checkpoint.card import CARD_NAME, MAX_CARD, front_matter
 from quantgate.checkpoint.header import MAX_HEADER, read_header
 from quantgate.checkpoint.model import Defect, DefectKind
 from quantgate.checkpoint.raw import (
@@ -58,6 +59,9 @@ def read_folder(folder: str | Path) -> RawCheckpoint:
         _read_document(name, entries[name], roots, MAX_CONFIG)
         for name in sorted(CONFIG_NAMES & entries.keys())
     )
+    card = _read_card(entries[CARD_NAME], roots) if CARD_NAME in entries else b""
+    if card:
+        configs = (*configs, RawDocument(CARD_NAME, card))
     index = index_name and _read_document(index_name, entries[index_name], roots, MAX_INDEX)
     files: list[RawFile] = []
     budget = MAX_HEADERS
@@ -119,6 +123,18 @@ def _read_document(name: str, path: Path, roots: Sequence[Path], limit: int) -> 
     if _POINTER.match(content):
         return RawDocument(name, _not_fetched())
     return RawDocument(name, content)
+
+
+def _read_card(path: Path, roots: Sequence[Path]) -> bytes:
+    """The head of README.md without the prose; empty if there is none or it cannot be read."""
+    stream = _open(path, roots)
+    if isinstance(stream, Defect):
+        return b""
+    try:
+        with stream:
+            return front_matter(stream.read(MAX_CARD))
+    except OSError:
+        return b""
 
 
 def _read_weights(name: str, path: Path, roots: Sequence[Path], limit: int) -> RawFile:

@@ -131,6 +131,7 @@ class Checkpoint:
         files: Weight files in natural order, including those the index does not name.
         index: The index, if there is one.
         other_files: Names of the other files in the folder (`*.gguf`, `*.bin`, README.md …).
+        card: The model card's data, None where README.md has none.
         bytes_read: Bytes that were read to build this.
     """
 
@@ -142,6 +143,7 @@ class Checkpoint:
     revision: str | None = None
     bytes_read: int = 0
     requests: int = 0
+    card: ConfigFile | None = None
 
     @cached_property
     def config(self) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from quantgate.checkpoint.card import CARD_NAME, parse_card
 from quantgate.checkpoint.documents import parse_index, parse_json, parse_yaml
 from quantgate.checkpoint.header import parse_header
 from quantgate.checkpoint.model import Checkpoint, ConfigFile, Defect, Index, WeightFile
@@ -68,7 +69,10 @@ class RawFile:
 
 @dataclass(frozen=True, slots=True)
 class RawCheckpoint:
-    """All that was read of one model. The fields are those of `Checkpoint`."""
+    """All that was read of one model. The fields are those of `Checkpoint`.
+
+    The head of README.md, if it is a model card, stands among the configs.
+    """
 
     source: str
     configs: tuple[RawDocument, ...] = ()
@@ -85,13 +89,14 @@ def assemble(raw: RawCheckpoint) -> Checkpoint:
     with _collector_paused():
         return Checkpoint(
             source=raw.source,
-            configs={d.name: _config(d) for d in raw.configs},
+            configs={d.name: _config(d) for d in raw.configs if d.name != CARD_NAME},
             files=tuple(_weights(f) for f in sorted(raw.files, key=lambda f: natural_key(f.name))),
             index=None if raw.index is None else _index(raw.index),
             other_files=tuple(sorted(raw.other_files)),
             revision=raw.revision,
             bytes_read=raw.bytes_read,
             requests=raw.requests,
+            card=_card(raw.configs),
         )
 
 
@@ -116,6 +121,12 @@ def choose_index(names: Iterable[str]) -> str | None:
     if wanted in found:
         return wanted
     return found[0] if len(found) == 1 else None
+
+
+def _card(documents: Iterable[RawDocument]) -> ConfigFile | None:
+    """The model card; one that could not be read is none, since nothing depends on it."""
+    content = next((d.content for d in documents if d.name == CARD_NAME), b"")
+    return None if isinstance(content, Defect) else parse_card(content)
 
 
 def _config(document: RawDocument) -> ConfigFile:

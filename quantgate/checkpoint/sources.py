@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from quantgate.checkpoint.model import Checkpoint
 
-__all__ = ["SourceError", "open_checkpoint", "read_source"]
+__all__ = ["SourceError", "open_checkpoint", "open_repository", "read_source"]
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?", re.ASCII)
 
@@ -34,6 +34,17 @@ def open_checkpoint(source: str) -> Checkpoint:
         SourceError: There is no model to read; the message is one sentence for the user.
     """
     return assemble(read_source(source))
+
+
+def open_repository(repository: str) -> Checkpoint:
+    """Read and parse a Hub repository, and never a file of this machine that has its name.
+
+    Raises:
+        SourceError: It is no id of a repository, or cannot be read.
+    """
+    if _HUB_ID.fullmatch(repository) is None:
+        raise SourceError(f"{repository!r} is no id of a Hugging Face repository.")
+    return assemble(_read_hub(repository))
 
 
 def read_source(source: str) -> RawCheckpoint:

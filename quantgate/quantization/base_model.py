@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from quantgate.quantization.expected import FLOATS
 from quantgate.quantization.observed import is_quantized
 from quantgate.quantization.scheme import Sizes
 
@@ -23,6 +24,8 @@ BASE = "the base model"
 # Fewer modules in common than this share, and the base is some other model, or names its modules
 # in another way: then it is no witness.
 MINIMUM_OVERLAP = 0.5
+# Types with one value per element: a base that is packed itself shows no sizes.
+_WHOLE = frozenset({*FLOATS, "F8_E4M3", "I8"})
 _BUFFERS = ("rotary_emb", "inv_freq", "masked_bias")
 
 
@@ -32,7 +35,7 @@ class BaseModel:
 
     Attributes:
         source: What the user or the model card wrote, for messages.
-        sizes: Module → (N, K) of its dense two-dimensional weight.
+        sizes: Module → (N, K) of its two-dimensional weight, if that is not packed.
         modules: Every module that owns a tensor.
         missing: Modules that the base has and the checkpoint has not, in the base's names.
         surplus: Modules that the checkpoint has and the base has not, in the checkpoint's names.
@@ -70,7 +73,7 @@ def read_base(
         if name is None or any(b in tensor.name for b in _BUFFERS):
             continue
         theirs.setdefault(name, module)
-        if leaf == "weight" and len(tensor.shape) == 2:
+        if leaf == "weight" and len(tensor.shape) == 2 and tensor.dtype in _WHOLE:
             sizes[name] = (tensor.shape[0], tensor.shape[1])
     ours = {n: m for m in modules if (n := canonical(m)) is not None}
     common = theirs.keys() & ours.keys()

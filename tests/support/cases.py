@@ -13,7 +13,7 @@
       raw: {config.json: "not json"}              # exact text of files, written last
       headers: {model.safetensors: ['{"w": …}', 8]}    # header JSON as text and bytes of data
       cut: {model.safetensors: 8}                 # bytes missing at a file's end
-      base: {name: BF16[2,2]}    # tensors of the base model, or the name of a healthy one
+      base: {name: BF16[2,2]}    # tensors of the base model, the name of a healthy one, or auto
       target: vllm=0.33.0,gpu=sm90,tp=1
       findings: [{pattern: …, count: 2, severity: error, outcome: fails, message: "part of it"}]
     pass_fixed: {model: gptq}    # the same, repaired: nothing at all above info, from any rule
@@ -33,6 +33,7 @@ from typing import Any
 
 import yaml
 
+from quantgate.checkpoint.base import AUTO, NONE
 from tests.support.build import healthy, write_checkpoint, write_weights
 
 FOLDER = Path(__file__).parent.parent / "rules"
@@ -131,10 +132,10 @@ def write_case(case: Case, folder: Path) -> Path:
     return folder
 
 
-def write_base(case: Case, folder: Path) -> Path | None:
-    """Write the base model of a case, None if it has none."""
+def write_base(case: Case, folder: Path) -> str:
+    """Write the base model of a case; what `--base` would say."""
     base = case.spec.get("base")
-    if base is None:
-        return None
+    if base is None or base == AUTO:
+        return base or NONE
     config, tensors = healthy(base) if isinstance(base, str) else ({}, base)
-    return write_checkpoint(folder, config, {"model.safetensors": tensors})
+    return str(write_checkpoint(folder, config, {"model.safetensors": tensors}))
