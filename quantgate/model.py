@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from quantgate.checkpoint.tensor_names import split_name
 from quantgate.quantization.base_model import base_sizes, read_base
 from quantgate.quantization.compare import compare
 from quantgate.quantization.declaration import Declaration, ProblemKind
@@ -104,7 +105,7 @@ class Model:
         """Module → leaf → (dtype, shape), of the weight files that vLLM reads."""
         modules: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {}
         for tensor in self.checkpoint.tensors.values():
-            module, _, leaf = tensor.name.rpartition(".")
+            module, leaf = split_name(tensor.name)
             modules.setdefault(module, {})[leaf] = (tensor.dtype, tensor.shape)
         return modules
 

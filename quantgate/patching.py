@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from quantgate.checkpoint.model import ConfigFile
 from quantgate.model import Model
 from quantgate.quantization.awq import AwqDeclaration
+from quantgate.quantization.bitsandbytes import BitsAndBytesDeclaration
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
 from quantgate.quantization.difference import Kind
 from quantgate.quantization.fp8 import Fp8Declaration
@@ -170,6 +171,8 @@ def skip_list_key(declaration: Declaration) -> str:
             return "ignore"
         case AwqDeclaration():
             return "modules_to_not_convert"
+        case BitsAndBytesDeclaration():
+            return "llm_int8_skip_modules"
         case Fp8Declaration():
             return declaration.ignored_key
         case ModelOptDeclaration():
@@ -224,6 +227,12 @@ def layout_patch(model: Model) -> Patch:
         key = "quantization.quant_algo" if "quantization" in declaration.raw else "quant_algo"
         edit = declaration.patch(key, algorithm) if algorithm and not declaration.mixed else ()
         return cured(model, edit, Kind.LAYOUT)
+    if isinstance(declaration, BitsAndBytesDeclaration):
+        eight = next(iter(stored)) == Layout.BNB_INT8
+        flags = declaration.patch("load_in_8bit", eight) + declaration.patch(
+            "load_in_4bit", not eight
+        )
+        return cured(model, flags, Kind.LAYOUT)
     if isinstance(declaration.raw.get("config_groups"), dict):
         return cured(model, declaration.patch("quant_method", "compressed-tensors"), Kind.LAYOUT)
     return ()

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
+# Parameters of bitsandbytes, which bear the dense weight's name.
+_OF_THE_NAME = {
+    "weight U8": "the parameter is flat bytes, and the load ends in a bare `AssertionError`",
+    "weight I8": "the weight is cast, and the first forward pass finds no state for it",
+}
+
+
 @rule("QG416", "declared-quantized-stored-dense")
 def check(model: Model) -> Iterator[Fault]:
     """A layer that the config quantizes is stored with a dense weight.
@@ -63,7 +70,8 @@ def check(model: Model) -> Iterator[Fault]:
         effect = (
             "vLLM casts the dense weight without a word, and the layer computes nonsense"
             if d.outcome is Outcome.SILENT
-            else "the load ends in `There is no module or parameter named .. weight`"
+            else _OF_THE_NAME.get(d.expected)
+            or "the load ends in `There is no module or parameter named .. weight`"
         )
         if all_dense:
             fix = "The weights are not quantized at all: remove the quantization block."

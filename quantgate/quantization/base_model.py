@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from quantgate.checkpoint.tensor_names import split_name
 from quantgate.quantization.expected import FLOATS
 from quantgate.quantization.observed import is_quantized
 from quantgate.quantization.scheme import Sizes
@@ -68,7 +69,7 @@ def read_base(
     theirs: dict[str, str] = {}
     sizes: dict[str, tuple[int, int]] = {}
     for tensor in base.tensors.values():
-        module, _, leaf = tensor.name.rpartition(".")
+        module, leaf = split_name(tensor.name)
         name = canonical(module)
         if name is None or any(b in tensor.name for b in _BUFFERS):
             continue

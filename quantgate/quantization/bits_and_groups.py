@@ -68,6 +68,7 @@ def observed_group_size(scheme: Scheme, seen: Observed, k: int | None) -> int | 
     """The group size that the scales show where it is another than declared; -1 for channel."""
     grouped = scheme.strategy in {Strategy.GROUP, Strategy.TENSOR_GROUP, Strategy.CHANNEL}
     fixed = {Layout.INT8, Layout.FP8, Layout.MXFP4, Layout.MXFP8, Layout.OCP_MX, Layout.GPT_OSS}
+    fixed |= {Layout.BNB_INT8}
     if not grouped or scheme.layout in fixed or not k or not seen.groups:
         return None
     if seen.groups == groups(scheme, k) or k % seen.groups:

@@ -34,6 +34,7 @@ class Role(StrEnum):
     INPUT_SCALE = "input scale"
     SHAPE = "weight_shape"
     BIAS = "bias"
+    STATE = "quantization state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,10 @@ def expected_tensors(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
             return _quark_int4(scheme, n, k)
         case Layout.MXFP4 | Layout.MXFP8 | Layout.OCP_MX:
             return _mx(scheme, n, k)
+        case Layout.BNB_4BIT:
+            return _bitsandbytes_4bit(n, k)
+        case Layout.BNB_INT8:
+            return _bitsandbytes_int8(n, k)
         case Layout.DENSE:
             return (Expected("weight", Role.WEIGHT, FLOATS, ((n, k),), ("N", "K"), "[N, K]"),)
 
@@ -325,6 +330,33 @@ def _mx(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
     half = None if k is None else ceil(k / 2)
     weight = Expected("weight_packed", Role.WEIGHT, ("U8",), ((n, half),), ("N", "K"), "[N, K/2]")
     return (weight, scale)
+
+
+def _bitsandbytes_4bit(n: Dim, k: Dim) -> tuple[Expected, ...]:
+    """A flat weight with its state; `bitsandbytes.state_gaps` knows what of it must be there."""
+    half = None if n is None or k is None else ceil(n * k / 2)
+    state = tuple(
+        Expected(f"weight.{leaf}", Role.STATE, dtypes, ((None,),), ("-",), text, required=False)
+        for leaf, dtypes, text in (
+            ("absmax", ("F32", "U8"), "[blocks]"),
+            ("quant_map", ("F32",), "[16]"),
+            ("nested_absmax", ("F32",), "[blocks of blocks]"),
+            ("nested_quant_map", ("F32",), "[256]"),
+            ("quant_state.bitsandbytes__nf4", ("U8",), "[bytes]"),
+            ("quant_state.bitsandbytes__fp4", ("U8",), "[bytes]"),
+        )
+    )
+    weight = Role.WEIGHT
+    flat = ((half, 1),)
+    return (Expected("weight", weight, ("U8", "I8"), flat, ("-", "-"), "[N*K/2, 1]"), *state)
+
+
+def _bitsandbytes_int8(n: Dim, k: Dim) -> tuple[Expected, ...]:
+    return (
+        Expected("weight", Role.WEIGHT, ("I8",), ((n, k),), ("N", "-"), "[N, K]"),
+        Expected("SCB", Role.STATE, ("F32",), ((n,),), ("-",), "[N]", required=False),
+        Expected("weight_format", Role.STATE, ("U8",), ((), (1,)), (), SCALAR, required=False),
+    )
 
 
 def _input_scale(scheme: Scheme) -> tuple[Expected, ...]:

@@ -21,6 +21,7 @@ QUANTIZED_LEAVES = frozenset(
         *("qweight", "weight_packed", "weight_scale", "weight_scale_inv", "weight_scale_2"),
         *("qzeros", "gate_up_proj_blocks", "down_proj_blocks"),
         *("gate_up_proj_scales", "down_proj_scales"),
+        *("SCB", "weight.absmax", "weight.quant_map"),
     }
 )
 _FP8 = frozenset({*FP8_TYPES, "F8_E5M2", "F8_E5M2FNUZ"})
@@ -61,6 +62,11 @@ def stored_layout(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Layout |
     """How a module's values lie, judged by names and types alone (GPTQ stands for AWQ too)."""
     if "qweight" in leaves:
         return Layout.GPTQ
+    if "SCB" in leaves:
+        return Layout.BNB_INT8
+    if any(leaf.startswith("weight.") for leaf in leaves):
+        quantized = "weight.absmax" in leaves or any("bitsandbytes" in leaf for leaf in leaves)
+        return Layout.BNB_4BIT if quantized else None
     if "weight_packed" in leaves:
         dtype = leaves["weight_packed"][0]
         if dtype == "U8":
@@ -203,6 +209,10 @@ def _observe_packed(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Observ
 
 
 def _observe_plain(layout: Layout, leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Observed:
+    if layout is Layout.BNB_4BIT:
+        return Observed(layout, bits=4)
+    if "weight" not in leaves and layout is Layout.BNB_INT8:
+        return Observed(layout, bits=8)
     half = layout in {Layout.NVFP4, Layout.MXFP4, Layout.MODELOPT_NVFP4, Layout.OCP_MX}
     leaf = "weight_packed" if layout in {Layout.NVFP4, Layout.MXFP4} else "weight"
     dtype, shape = leaves[leaf]

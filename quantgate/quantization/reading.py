@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from quantgate.quantization import (
     auto_round,
     awq,
+    bitsandbytes,
     compressed_tensors,
     fp8,
     gptq,
@@ -120,6 +121,8 @@ def _parse(raw: dict[str, Any], file: str, path: str) -> Declaration:
             return gptq.parse(raw, file, path)
         case "awq" | "auto_awq" | "awq_marlin":
             return awq.parse(raw, file, path)
+        case "bitsandbytes":
+            return bitsandbytes.parse(raw, file, path)
         case "compressed-tensors":
             return compressed_tensors.parse(raw, file, path)
         case "fp8":

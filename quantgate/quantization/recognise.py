@@ -68,7 +68,7 @@ def meant_method(block: Mapping[str, Any], modules: Mapping[str, Leaves]) -> str
 
 def _method_of_module(leaves: Leaves) -> str | None:
     """The method of one module; empty if it is quantized but open, None if it is not quantized."""
-    if "absmax" in leaves or "SCB" in leaves or any(x.startswith("bitsandbytes_") for x in leaves):
+    if stored_layout(leaves) in {Layout.BNB_4BIT, Layout.BNB_INT8}:
         return "bitsandbytes"
     if leaves.get("weight", ("", ()))[0] == "U32":
         return "mlx"

@@ -22,6 +22,8 @@ class Layout(StrEnum):
     OCP_MX = "ocp-mx"  # weight uint8 [N, K*b/8], scales are E8M0 exponents
     QUARK_INT4 = "quark-int4"  # weight int32 [K, N/8]: packed along N
     GPT_OSS = "gpt-oss-mxfp4"  # all experts of a block; N is their width, K the hidden size
+    BNB_4BIT = "bitsandbytes-4bit"  # weight uint8 [N*K/2, 1]: rows lost, blocks run across them
+    BNB_INT8 = "bitsandbytes-int8"  # weight int8 [N, K], scaled by SCB
 
 
 class Strategy(StrEnum):
@@ -32,6 +34,7 @@ class Strategy(StrEnum):
     GROUP = "group"
     BLOCK = "block"
     TENSOR_GROUP = "tensor_group"
+    FLAT = "flat blocks"  # runs of values, wherever a row ends
     TOKEN = "token"  # activations only  # noqa: S105
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from quantgate.quantization.bitsandbytes import stored_type
 from quantgate.quantization.observed import is_quantized, observe, stored_layout
 from quantgate.quantization.scheme import Layout
 
@@ -74,6 +75,8 @@ def statistics(
 def _parameters(leaves: Leaves, scheme: Scheme | None) -> int:
     if not is_quantized(leaves):
         return sum(prod(shape) for _, shape in leaves.values())
+    if stored_layout(leaves) is Layout.BNB_4BIT and "weight" in leaves:
+        return 2 * prod(leaves["weight"][1])
     seen = observe(leaves)
     k = seen.k
     bits = seen.bits or (scheme.bits if scheme else None)
@@ -96,8 +99,10 @@ def label(leaves: Leaves, sizes: Sizes) -> str:
         return kinds.most_common(1)[0][0].lower() if kinds else "?"
     if layout in _NAMES:
         return _NAMES[layout]
+    if layout is Layout.BNB_4BIT:
+        return stored_type(leaves) or "4bit"
     seen = observe(leaves)
-    bits = 8 if layout is Layout.INT8 else seen.bits
+    bits = 8 if layout in {Layout.INT8, Layout.BNB_INT8} else seen.bits
     if bits is None and seen.words and sizes.k and seen.words * 32 % sizes.k == 0:
         bits = seen.words * 32 // sizes.k
     name = f"int{bits}" if bits else "int"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from quantgate.quantization.auto_round import AutoRoundDeclaration
 from quantgate.quantization.awq import AwqDeclaration
+from quantgate.quantization.bitsandbytes import BitsAndBytesDeclaration
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
 from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.gptq import GptqDeclaration
@@ -169,6 +170,8 @@ class Matcher:
                     return Decision(declared.scheme(fused=fused), "every expert")
                 case AutoRoundDeclaration() as declared:
                     return self._auto_round(declared, layer)
+                case BitsAndBytesDeclaration() as declared:
+                    return _bitsandbytes(declared, layer)
                 case QuarkDeclaration() as declared:
                     return self._quark(declared, layer)
         except PatternError as error:
@@ -389,6 +392,21 @@ class Matcher:
         if settings.dense:
             return Decision(None, "extra_config or block_name_to_quantize")
         return _given(scheme, "bits and group_size")
+
+
+def _bitsandbytes(declared: BitsAndBytesDeclaration, layer: Layer) -> Decision:
+    """The list is asked for components and leading paths of vLLM's own name, never renamed."""
+    if layer.cls in {"ParallelLMHead", "VocabParallelEmbedding"}:
+        return Decision(None, "never quantized by bitsandbytes")
+    scheme = None if declared.problems else declared.scheme()
+    if layer.cls == "RoutedExperts":
+        # The list is not asked for experts.
+        return _given(None if declared.eight else scheme, "every expert")
+    parts = layer.prefix.split(".")
+    paths = {".".join(parts[: i + 1]) for i in range(len(parts))}
+    if not paths.union(parts).isdisjoint(declared.skipped):
+        return Decision(None, "llm_int8_skip_modules")
+    return _given(scheme, "every Linear")
 
 
 def _refused(by: str, schemes: tuple[tuple[str, Scheme | None], ...], error: str) -> Decision:

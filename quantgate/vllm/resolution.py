@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from quantgate.quantization.auto_round import AutoRoundDeclaration
 from quantgate.quantization.awq import AwqDeclaration
+from quantgate.quantization.bitsandbytes import BitsAndBytesDeclaration
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
 from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.gptq import GptqDeclaration
@@ -61,6 +62,8 @@ def declared_entries(declaration: Declaration) -> Mapping[str, tuple[str, ...]]:
             return {"ignore": declaration.not_converted}
         case Fp8Declaration():
             return {"ignore": declaration.ignored}
+        case BitsAndBytesDeclaration():
+            return {"ignore": declaration.skipped}
         case AutoRoundDeclaration():
             return {"target": tuple(declaration.extra)}
         case QuarkDeclaration():

@@ -260,6 +260,22 @@ DECLARATIONS: dict[str, Any] = {
     "auto-round-fp8": _auto_round(8, [128, 128], data_type="fp"),
     "auto-round-mxfp4": _auto_round(4, 32, data_type="mx_fp"),
     "auto-round-mxfp8": _auto_round(8, 32, data_type="mx_fp"),
+    "bnb-nf4": {
+        "quant_method": "bitsandbytes",
+        "load_in_4bit": True,
+        "load_in_8bit": False,
+        "bnb_4bit_quant_type": "nf4",
+        "bnb_4bit_quant_storage": "uint8",
+        "bnb_4bit_use_double_quant": False,
+        "llm_int8_skip_modules": None,
+    },
+    "bnb-double": {
+        "quant_method": "bitsandbytes",
+        "load_in_4bit": True,
+        "bnb_4bit_quant_type": "nf4",
+        "bnb_4bit_use_double_quant": True,
+    },
+    "bnb-int8": {"quant_method": "bitsandbytes", "load_in_8bit": True, "load_in_4bit": False},
     "none": None,
 }
 
@@ -348,6 +364,24 @@ def linear_tensors(method: str, n: int, k: int) -> Tensors:
             }
         case "modelopt-mxfp8" | "auto-round-mxfp8":
             return {"weight": f"F8_E4M3[{n},{k}]", "weight_scale": f"U8[{n},{k // 32}]"}
+        case "bnb-nf4":
+            return {
+                "weight": f"U8[{n * k // 2},1]",
+                "weight.absmax": f"F32[{n * k // 64}]",
+                "weight.quant_map": "F32[16]",
+                "weight.quant_state.bitsandbytes__nf4": "U8[80]",
+            }
+        case "bnb-double":
+            return {
+                "weight": f"U8[{n * k // 2},1]",
+                "weight.absmax": f"U8[{n * k // 64}]",
+                "weight.quant_map": "F32[16]",
+                "weight.nested_absmax": f"F32[{-(-n * k // 16384)}]",
+                "weight.nested_quant_map": "F32[256]",
+                "weight.quant_state.bitsandbytes__nf4": "U8[171]",
+            }
+        case "bnb-int8":
+            return {"weight": f"I8[{n},{k}]", "SCB": f"F32[{n}]", "weight_format": "U8[]"}
         case "none":
             return {"weight": f"BF16[{n},{k}]"}
     raise ValueError(method)
