@@ -1,4 +1,4 @@
-"""The action: settings → check → report → publish → exit code. With arguments: the CLI."""
+"""The action: what to check → check → report → publish → exit code. With arguments: the CLI."""
 
 from __future__ import annotations
 
@@ -7,39 +7,61 @@ import sys
 from typing import TYPE_CHECKING
 
 from quantgate.exit_code import ExitCode, exit_code
-from quantgate.github.discover import DiscoveryError, models_in
+from quantgate.github.announce import announce
+from quantgate.github.api import Api
+from quantgate.github.event import Event
 from quantgate.github.job import Job
-from quantgate.github.publish import crashed, publish, refuse
+from quantgate.github.publish import crashed, mask, publish, publish_plan, refuse
+from quantgate.github.reports import read_reports
+from quantgate.github.select import Selection, SelectionError, select
 from quantgate.runner import check_models
 from quantgate.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from quantgate.report.model import Report
+
 
 def run(environ: Mapping[str, str], job: Job) -> int:
-    """Check the models that the inputs name, or all of the checkout; the exit code."""
+    """Check the models that the change touches, and say what was found; the exit code."""
     try:
-        settings = Settings.from_environment(environ)
-        folder = job.report_folder(settings.report_path)
+        given = Settings.from_environment(environ)
+        mask(given.github_token)
+        folder = job.report_folder(given.report_path)
+        event = Event.from_environment(environ)
+        api = Api(event, given.github_token)
+        os.chdir(job.workspace)
+        chosen = select(environ, event, api, job.workspace)
+        if chosen.settings.plan:
+            publish_plan(chosen, job)
+            return ExitCode.PASS
+        report = _report(chosen, job)
     except SettingsError as error:
         refuse(error.problems, job)
         return ExitCode.USAGE
-    os.chdir(job.workspace)
-    try:
-        models = settings.models or models_in(job.workspace)
-    except DiscoveryError as error:
+    except SelectionError as error:
         refuse((str(error),), job)
         return ExitCode.UNVERIFIED
-    report = check_models(
-        models,
+    code = exit_code(report, chosen.settings.fail_on)
+    publish(report, job, folder)
+    announce(report, event, api, chosen.settings, job, blocks=code != ExitCode.PASS)
+    # The second workflow only tells what the first one has decided.
+    return ExitCode.PASS if event.name == "workflow_run" else code
+
+
+def _report(chosen: Selection, job: Job) -> Report:
+    settings = chosen.settings
+    if settings.reports:
+        return read_reports(settings.reports, job.workspace)
+    found = check_models(
+        chosen.models,
         settings.targets,
         select=settings.select,
         ignore=settings.ignore,
         base=settings.base,
     )
-    publish(report, job, folder)
-    return exit_code(report, settings.fail_on)
+    return chosen.judged(found)
 
 
 def main() -> None:

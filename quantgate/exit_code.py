@@ -32,7 +32,9 @@ def exit_code(report: Report, fail_on: Severity | None = Severity.ERROR) -> Exit
     findings = (f for m in report.models for f in m.findings if not f.unverified)
     if fail_on is not None and any(f.severity.rank <= fail_on.rank for f in findings):
         return ExitCode.FINDINGS
-    if not report.models or any(m.verdict is Verdict.UNVERIFIED for m in report.models):
+    if report.verdict is Verdict.UNVERIFIED or any(
+        m.verdict is Verdict.UNVERIFIED for m in report.models
+    ):
         return ExitCode.UNVERIFIED
     if any(f.unverified for m in report.models for f in m.findings):
         return ExitCode.UNVERIFIED

@@ -6,7 +6,8 @@ input that was not given as an empty one. Defaults live here and nowhere else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from quantgate.checkpoint.base import NONE
@@ -24,6 +25,18 @@ FAIL_ON: Mapping[str, Severity | None] = {
 }
 
 
+# GitHub: a matrix makes at most 256 jobs.
+MAX_JOBS = 256
+
+
+class Comment(StrEnum):
+    """When there is a comment on the pull request: `on-failure` keeps up one that is there."""
+
+    ON_FAILURE = "on-failure"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 class SettingsError(ValueError):
     """The inputs cannot be used; `problems` holds one sentence for each bad one."""
 
@@ -37,41 +50,65 @@ class Settings:
     """One field per input of action.yml; `fail_on` is the input `fail-on`.
 
     Attributes:
-        models: Model folders or header archives; empty means: find the folders in the checkout.
+        models: Model folders, header archives, patterns or Hub ids; empty means: find the folders
+            in the checkout, unless there is a manifest.
+        manifest: A file of the repository that lists models; `manifest.split_manifest` reads it.
+        config: The file of the repository with inputs, severities and exceptions.
+        all: Whether to check every model, changed or not.
         fail_on: The least severity that fails the job, None for never.
         targets: The engines to check against, at least one.
         select: Ids of the only rules to apply; empty means all.
         ignore: Ids of rules to leave out.
         base: The model that was quantized: a source, `auto` for the model card's, or `none`.
+        comment: When to write a comment on the pull request.
+        reports: JSON reports of earlier jobs to publish, instead of checking.
+        plan: How many jobs to spread the models over, instead of checking; 0 for none.
+        github_token: What the API is asked with; empty is anonymous.
         report_path: Folder for the report files; empty means one in the runner's temporary folder.
     """
 
     models: tuple[str, ...] = ()
+    manifest: str = ""
+    config: str = ".github/quantgate.yml"
+    all: bool = False
     fail_on: Severity | None = Severity.ERROR
     targets: tuple[Target, ...] = (Target(),)
     select: frozenset[str] = frozenset()
     ignore: frozenset[str] = frozenset()
     base: str = NONE
+    comment: Comment = Comment.ON_FAILURE
+    reports: tuple[str, ...] = ()
+    plan: int = 0
+    github_token: str = field(default="", repr=False)
     report_path: str = ""
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str]) -> Self:
+    def from_environment(
+        cls, environ: Mapping[str, str], file: Mapping[str, str] | None = None, path: str = ""
+    ) -> Self:
         """Read every input.
+
+        Args:
+            environ: The variables that the runner sets.
+            file: Texts for inputs that are not given, from the config file.
+            path: Name of that file, for messages.
 
         Raises:
             SettingsError: At least one value is not allowed; all of them are named.
         """
         values: dict[str, Any] = {}
         problems: list[str] = []
-        for field in fields(cls):
-            name = input_name(field.name)
-            text = environ.get(f"INPUT_{name.upper()}", "").strip()
+        for item in fields(cls):
+            name = input_name(item.name)
+            text, place = environ.get(f"INPUT_{name.upper()}", "").strip(), f"input {name}"
+            if not text:
+                text, place = (file or {}).get(name, "").strip(), f"{path}: {name}"
             if not text:
                 continue
             try:
-                values[field.name] = _READERS[field.name](text)
+                values[item.name] = _READERS[item.name](text)
             except ValueError as error:
-                problems.append(f"input {name}: {error}")
+                problems.append(f"{place}: {error}")
         if problems:
             raise SettingsError(*problems)
         return cls(**values)
@@ -110,7 +147,32 @@ def _rules(text: str) -> frozenset[str]:
 
 def _one_line(text: str) -> str:
     if not text.isprintable():
-        raise ValueError(f"{text!r} is not the path of a folder")
+        raise ValueError(f"{text!r} is not a path")
+    return text
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise ValueError(f"{text!r} is none of true, false")
+    return text.lower() == "true"
+
+
+def _comment(text: str) -> Comment:
+    try:
+        return Comment(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is none of {', '.join(Comment)}") from None
+
+
+def _jobs(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_JOBS:
+        raise ValueError(f"{text!r} is not a number from 1 to {MAX_JOBS}")
+    return int(text)
+
+
+def _token(text: str) -> str:
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("this is no token")  # which is not repeated here
     return text
 
 
@@ -122,10 +184,17 @@ def _source(text: str) -> str:
 
 _READERS: Mapping[str, Callable[[str], object]] = {
     "models": _lines,
+    "manifest": _one_line,
+    "config": _one_line,
+    "all": _switch,
     "fail_on": _fail_on,
     "targets": _targets,
     "select": _rules,
     "ignore": _rules,
     "base": _source,
+    "comment": _comment,
+    "reports": _lines,
+    "plan": _jobs,
+    "github_token": _token,
     "report_path": _one_line,
 }

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from quantgate.checkpoint.archive import SUFFIX
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -25,6 +27,24 @@ _WEIGHTS = (".safetensors", ".safetensors.index.json")
 
 class DiscoveryError(Exception):
     """The tree cannot be searched completely; the message says why and what to do."""
+
+
+def is_model(checkout: Path, path: str) -> bool:
+    """Whether a path within the checkout is a model folder or header archive, without links."""
+    place = checkout / path
+    if place.resolve() != checkout.resolve() / path:
+        return False
+    if not place.is_dir():
+        return path.endswith(SUFFIX) and place.is_file()
+    try:
+        names, _ = _list(checkout, path)
+    except DiscoveryError:
+        return False
+    return _holds_model(names)
+
+
+def _holds_model(names: set[str]) -> bool:
+    return "config.json" in names and any(n.endswith(_WEIGHTS) for n in names)
 
 
 def models_in(checkout: Path) -> tuple[str, ...]:
@@ -63,7 +83,7 @@ def find_models(
         if seen > max_folders:
             raise _too_much(f"more than {max_folders:,} folders")
         names, inner = _list(root, folder)
-        if "config.json" in names and any(n.endswith(_WEIGHTS) for n in names):
+        if _holds_model(names):
             found.append(folder or ".")
         if len(found) > max_models:
             raise _too_much(f"more than {max_models:,} model folders")

@@ -10,14 +10,17 @@ import traceback
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Severity
-from quantgate.github.commands import annotate, command, stop_commands
+from quantgate.github.commands import add_mask, annotate, command, stop_commands
 from quantgate.github.outputs import append_summary, write_outputs
+from quantgate.github.select import Selection, SelectionError
+from quantgate.plan import matrix, plan
 from quantgate.report.as_json import to_json_text
+from quantgate.report.inert import plain_prose
 from quantgate.report.markdown import to_markdown
 from quantgate.report.text import to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from quantgate.github.job import Job
@@ -35,28 +38,59 @@ def publish(report: Report, job: Job, folder: Path) -> None:
         say(line)
     markdown = to_markdown(report, budget=MARKDOWN_BUDGET)
     _try("the report files", lambda: _write_files(report, markdown, folder))
-    summary, outputs = job.summary, job.outputs
+    summary = job.summary
     if summary:
         _try("the job summary", lambda: append_summary(summary, markdown))
-    if outputs:
-        values = {
-            "verdict": report.verdict.value,
-            "errors": str(report.count(Severity.ERROR)),
-            "warnings": str(report.count(Severity.WARNING)),
-            "models-checked": str(len(report.models)),
-            "report-path": job.outside(folder / "report.md"),
-            "json-path": job.outside(folder / "report.json"),
-        }
-        _try("the outputs", lambda: write_outputs(outputs, values))
+    values = {
+        "verdict": report.verdict.value,
+        "errors": str(report.count(Severity.ERROR)),
+        "warnings": str(report.count(Severity.WARNING)),
+        "models-checked": str(len(report.models)),
+        "report-path": job.outside(folder / "report.md"),
+        "json-path": job.outside(folder / "report.json"),
+    }
+    set_outputs(job, values)
+
+
+def publish_plan(chosen: Selection, job: Job) -> None:
+    """Hand on the models as a matrix of jobs, and the report that each of them is to leave.
+
+    Raises:
+        SelectionError: A name would turn into others on its way through a list of lines.
+    """
+    unprintable = [m for m in chosen.models if not m.isprintable()]
+    if unprintable:
+        raise SelectionError(f"the name {unprintable[0]!r} cannot be handed on to another job")
+    shares = plan(chosen.models, chosen.settings.plan)
+    values = {
+        "matrix": matrix(shares),
+        "jobs": str(len(shares)),
+        "reports": "\n".join(f"reports/{n}/report.json" for n in range(1, len(shares) + 1)),
+    }
+    for note in chosen.notes:
+        say(command("notice", plain_prose(note), {"title": "quantgate"}))
+    say(f"{len(chosen.models):,} models in {len(shares)} jobs; {chosen.unchanged:,} not touched")
+    set_outputs(job, values)
+
+
+def mask(token: str) -> None:
+    """Keep a secret out of the log, whatever prints it."""
+    for line in add_mask(token):
+        say(line)
 
 
 def refuse(messages: tuple[str, ...], job: Job) -> None:
     """Say why there is no report; the output `verdict` is then `error`."""
     for message in messages:
         say(command("error", message, {"title": "quantgate"}))
+    set_outputs(job, {"verdict": "error"})
+
+
+def set_outputs(job: Job, values: Mapping[str, str]) -> None:
+    """Hand values on to later steps."""
     outputs = job.outputs
     if outputs:
-        _try("the outputs", lambda: write_outputs(outputs, {"verdict": "error"}))
+        _try("the outputs", lambda: write_outputs(outputs, values))
 
 
 def crashed(error: Exception, job: Job) -> None:

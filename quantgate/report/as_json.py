@@ -133,6 +133,8 @@ def to_json(report: Report) -> dict[str, Any]:
         "tool": {"name": "quantgate", "version": __version__},
         "targets": [_target(t) for t in report.targets],
         "models": [_model(m) for m in report.models],
+        **({"unchanged": report.unchanged} if report.unchanged else {}),
+        **({"notes": list(report.notes)} if report.notes else {}),
     }
 
 

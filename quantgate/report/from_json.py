@@ -57,7 +57,12 @@ def load_report(text: str) -> Report:
     if wrong is not None:
         place = plain(wrong.json_path)
         raise ReportError(f"not a report of quantgate: {plain(wrong.message, 300)} at {place}")
-    return Report(tuple(map(_target, value["targets"])), tuple(map(_model, value["models"])))
+    return Report(
+        tuple(map(_target, value["targets"])),
+        tuple(map(_model, value["models"])),
+        value.get("unchanged", 0),
+        tuple(value.get("notes", ())),
+    )
 
 
 def _no_constant(name: str) -> NoReturn:

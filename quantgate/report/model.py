@@ -100,15 +100,26 @@ class ModelReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run over any number of models and targets."""
+    """One run over any number of models and targets.
+
+    Attributes:
+        targets: What was predicted for.
+        models: The models that were checked.
+        unchanged: How many models were left out because the change does not touch them.
+        notes: Sentences about the run as a whole, for people.
+    """
 
     targets: tuple[Target, ...]
     models: tuple[ModelReport, ...]
+    unchanged: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of all models; a run without any has verified nothing."""
-        return worst(m.verdict for m in self.models) if self.models else Verdict.UNVERIFIED
+        """The worst verdict of all models; a run that found none at all has verified nothing."""
+        if not (self.models or self.unchanged):
+            return Verdict.UNVERIFIED
+        return worst(m.verdict for m in self.models)
 
     def count(self, severity: Severity) -> int:
         """How many findings of all models have this severity."""

@@ -102,4 +102,6 @@ def to_text(report: Report, *, colour: bool = False) -> str:
     for model in shown.passing:
         if id(model) not in in_full:
             lines += ["", *_model(model, [], paint)]
+    if report.notes:
+        lines += ["", *(f"note: {plain_prose(note)}" for note in report.notes)]
     return "\n".join(lines) + "\n"

@@ -122,7 +122,8 @@ def verdict_words(report: Report) -> str:
     total = len(report.models)
     counts = {v: sum(m.verdict is v for m in report.models) for v in Verdict}
     if not total:
-        return "no model was checked"
+        left = report.unchanged
+        return f"no model changed ({left:,} not touched)" if left else "no model was checked"
     parts = []
     if total == 1:
         parts.append(_SHORT[report.models[0].verdict])

@@ -1,0 +1,92 @@
+"""The one comment on a pull request: found again, changed in place, turned green when fixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from quantgate.github.api import ApiError
+from quantgate.report.markdown import MARKER
+from quantgate.settings import Comment as When
+
+if TYPE_CHECKING:
+    from quantgate.github.api import Api, Comment
+    from quantgate.github.event import Event
+
+
+class Done(StrEnum):
+    """What became of the comment."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    NONE = "none"  # nothing to say, and nothing was said before
+    REFUSED = "refused"  # the token may not write
+    STALE = "stale"  # the pull request has moved on
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What became of the comment, where it is, why it is not, and whether that is forbidden."""
+
+    done: Done
+    url: str = ""
+    why: str = ""
+    forbidden: bool = False
+
+
+def post(api: Api, number: int, body: str, when: When, *, blocks: bool) -> Posted:
+    """Bring the comment of a pull request up to date.
+
+    Args:
+        api: The repository.
+        number: The pull request.
+        body: The comment, which begins with the marker.
+        when: `on-failure` writes the first comment only if the gate is closed.
+        blocks: Whether the gate is closed.
+    """
+    if when is When.NEVER:
+        return Posted(Done.NONE)
+    if not body.startswith(MARKER):
+        raise ValueError("a comment without its marker would never be found again")
+    try:
+        mine = _mine(api, number)
+        if mine is None:
+            if when is When.ON_FAILURE and not blocks:
+                return Posted(Done.NONE)
+            return Posted(Done.CREATED, api.create_comment(number, body).url)
+        if _same(mine.body, body):
+            return Posted(Done.UNCHANGED, mine.url)
+        return Posted(Done.UPDATED, api.update_comment(number, mine, body).url)
+    except ApiError as error:
+        return Posted(Done.REFUSED, why=str(error), forbidden=error.status in {401, 403, 404})
+
+
+def _mine(api: Api, number: int) -> Comment | None:
+    """The first comment that is ours: anybody can write the marker, and only we are the author."""
+    marked = [c for c in api.comments(number) if c.body.startswith(MARKER)]
+    if not marked:
+        return None
+    author = api.viewer()
+    return next((c for c in marked if c.author == author), None)
+
+
+def _same(before: str, after: str) -> bool:
+    """Whether GitHub, which changes line ends and strips, would show the same text."""
+    return before.replace("\r\n", "\n").strip() == after.strip()
+
+
+def current_pull(event: Event, api: Api) -> int:
+    """The pull request that the first workflow ran for, on `workflow_run`; 0 if it has moved on.
+
+    GitHub names the pull request of a run only within one repository, so it is found by branch. A
+    run of a commit that is no longer the last one must not speak for what came after it.
+
+    Raises:
+        ApiError: GitHub cannot be asked.
+    """
+    if not (event.head and event.head_branch):
+        return 0
+    pulls = api.open_pulls(event.head_branch)
+    return next((p.number for p in pulls if p.head == event.head), 0)

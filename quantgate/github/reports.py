@@ -1,0 +1,55 @@
+"""JSON reports of earlier jobs: read, validated, and put together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quantgate.github.select import SelectionError, read_checkout
+from quantgate.report.from_json import MAX_BYTES, ReportError, load_report
+from quantgate.report.model import Report
+from quantgate.settings import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+MAX_REPORTS = 256
+
+
+def read_reports(patterns: Sequence[str], workspace: Path) -> Report:
+    """One report from the files that the patterns match.
+
+    Raises:
+        SelectionError: A pattern matches nothing, or a file is no report: the gate stays closed.
+    """
+    files = [name for pattern in patterns for name in _files(pattern, workspace)]
+    if len(files) > MAX_REPORTS:
+        raise SelectionError(f"there are {len(files):,} reports, and at most {MAX_REPORTS} jobs")
+    return merged([_read(name, workspace) for name in dict.fromkeys(files)])
+
+
+def merged(reports: Iterable[Report]) -> Report:
+    """All models of several reports, in order, each with what its own job said."""
+    reports = list(reports)
+    return Report(
+        tuple(dict.fromkeys(t for r in reports for t in r.targets)),
+        tuple(m for r in reports for m in r.models),
+        sum(r.unchanged for r in reports),
+        tuple(dict.fromkeys(n for r in reports for n in r.notes)),
+    )
+
+
+def _files(pattern: str, workspace: Path) -> list[str]:
+    if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+        raise SelectionError(f"the report {pattern!r} is not within the checkout")
+    found = sorted(p for p in workspace.glob(pattern) if p.is_file())
+    if not found:
+        raise SelectionError(f"there is no report {pattern!r}; did the job before leave one?")
+    return [p.relative_to(workspace).as_posix() for p in found]
+
+
+def _read(name: str, workspace: Path) -> Report:
+    try:
+        return load_report(read_checkout(workspace, name, MAX_BYTES) or "")
+    except (ReportError, SettingsError) as error:
+        raise SelectionError(f"{name!r} cannot be used: {error}") from None
