@@ -17,6 +17,7 @@ from quantgate.quantization.recognise import meant_method
 from quantgate.quantization.sizes import CONFIG, witness_sizes
 from quantgate.targets import Target
 from quantgate.vllm.dialect import Dialect
+from quantgate.vllm.kv_scales import KvScales
 from quantgate.vllm.layers import build_layers, is_router
 from quantgate.vllm.loading import slicing_of
 from quantgate.vllm.matching import Decision, Matcher, Stored
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from quantgate.quantization.difference import Difference, Kind
     from quantgate.quantization.scheme import Scheme, Sizes
     from quantgate.report.model import ResolvedTarget
+    from quantgate.vllm.kv_scales import KvScale
     from quantgate.vllm.layers import Layer
     from quantgate.vllm.naming import Naming
     from quantgate.vllm.structure import Decoder
@@ -69,7 +71,7 @@ class Model:
         other = Model(self.checkpoint, target, self.base)
         alike = (self.naming, self.dialect) == (other.naming, other.dialect)
         kept = self.__dict__.keys() if alike else self.__dict__.keys() & _OF_THE_FILES
-        own = {"checkpoint", "target", "base", "naming", "dialect"}
+        own = {"checkpoint", "target", "base", "naming", "dialect", "kv_scales"}
         other.__dict__.update({k: self.__dict__[k] for k in kept if k not in own})
         return other
 
@@ -272,6 +274,19 @@ class Model:
         # A module that holds nothing but scales of the KV cache is not asked of other layers.
         loose = {m for m, leaves in self.modules.items() if leaves.keys() <= _KV_SCALES}
         return find_decoder(self.checkpoint.config, self.modules, loose)
+
+    @cached_property
+    def kv_scales(self) -> tuple[KvScale, ...]:
+        """The scales of the text decoder's KV cache and what the target's release does with them.
+
+        Empty for a method of which that is not known.
+        """
+        declaration, decoder = self.declaration, self.decoder
+        if decoder is None or not self.naming.known:
+            return ()
+        method = declaration.method if declaration is not None else None
+        known = KvScales.of(method, self.target.version, self.naming.architecture, self.modules)
+        return tuple(known.found(self.modules, decoder.root)) if known is not None else ()
 
     @cached_property
     def quantized_modules(self) -> tuple[str, ...]:

@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 from quantgate.findings import Fault
 from quantgate.rules import rule
+from quantgate.vllm.kv_scales import Fate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from quantgate.model import Model
 
-_LEAVES = ("k_scale", "v_scale", "q_scale", "kv_scale")
 
-
-@rule("QG425", "kv-scale-shape")
+@rule("QG425", "kv-scale-shape", per_target=True)
 def check(model: Model) -> Iterator[Fault]:
     """A scale of the KV cache is not a scalar.
 
     ## What it checks
 
-    That every `k_scale`, `v_scale`, `q_scale` and `kv_scale` has one element, unless the
-    declaration has a `kv_cache_scheme` with the strategy `attn_head`.
+    That every scale of the KV cache that vLLM loads has one element, under all the names that the
+    target's release knows (`k_scale`, `v_scale`, `q_scale`, `kv_scale`, `k_proj.k_scale`, for
+    native FP8 and Quark `k_proj.output_scale`, …), unless the declaration has a `kv_cache_scheme`
+    with the strategy `attn_head`.
 
     ## Why it matters
 
@@ -47,24 +48,22 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Not checked
 
-    Spellings that vLLM does not remap are ignored by it without a word, and here too.
+    Scales that vLLM drops (QG442) or refuses (QG441).
     """
     if _per_head(model.declaration.raw if model.declaration else {}):
         return
-    for module, leaves in model.modules.items():
-        for leaf in _LEAVES:
-            shape = leaves[leaf][1] if leaf in leaves else ()
-            if prod(shape) != 1:
-                yield Fault(
-                    message="vLLM keeps one KV-cache scale per attention, and this one has more "
-                    "elements: it stops while loading (Attempted to load weight … into parameter "
-                    "…).",
-                    module=module,
-                    tensor=f"{module}.{leaf}",
-                    expected="[] or [1]",
-                    found=str(list(shape)),
-                    fix="Export KV-cache scales per tensor, or leave them out.",
-                )
+    for scale in model.kv_scales:
+        if scale.fate is Fate.LOADED and scale.is_scale and prod(scale.shape) != 1:
+            yield Fault(
+                message="vLLM keeps one KV-cache scale per attention, and this one has more "
+                "elements: it stops while loading (Attempted to load weight … into parameter "
+                "…).",
+                module=scale.module,
+                tensor=scale.tensor,
+                expected="[] or [1]",
+                found=str(list(scale.shape)),
+                fix="Export KV-cache scales per tensor, or leave them out.",
+            )
 
 
 def _per_head(raw: Mapping[str, Any]) -> bool:
