@@ -49,7 +49,7 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Not checked
 
-    The order of the values inside a word (AWQ interleaves them, AutoAWQ's GEMV layout does not).
+    The order of the values inside a word, which AWQ interleaves; AutoAWQ's other layouts (QG429).
     Square layers with K = N whose weight lies on its side look as if packed along the other axis.
     """
     declaration = model.declaration

@@ -1,6 +1,6 @@
 """AWQ declarations: vLLM 0.33.0, layers/quantization/auto_awq.py.
 
-`version` is never read: a file in GEMV layout is not recognised as one.
+`version` is never read: every file is taken for one in the layout of GEMM (awq_kernels.py).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Outcome
+from quantgate.quantization.awq_kernels import LAYOUTS, awq_kernel
 from quantgate.quantization.bits_and_groups import (
     bits_outcome,
     group_size_difference,
@@ -18,7 +19,7 @@ from quantgate.quantization.bits_and_groups import (
     observed_group_size,
     with_group_size,
 )
-from quantgate.quantization.difference import Difference, Kind, fits
+from quantgate.quantization.difference import Difference, Kind, fits, shape_text
 from quantgate.quantization.expected import FLOATS, Role, expected_tensors
 from quantgate.quantization.observed import is_quantized, observe, stored_layout
 from quantgate.quantization.orientation import lies_on_its_side, other_axis, transposed_weight
@@ -29,6 +30,7 @@ from quantgate.vllm.loading import shape_outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from quantgate.quantization.awq_kernels import AwqKernel
     from quantgate.quantization.observed import Observed
     from quantgate.quantization.scheme import Scheme
     from quantgate.vllm.loading import Slicing
@@ -45,6 +47,9 @@ def compare(
     """
     if scheme is None or scheme.layout is Layout.DENSE:
         return tuple(_against_dense(leaves, sizes, slicing))
+    kernel = awq_kernel(leaves)
+    if kernel is not None and scheme.layout in {Layout.GPTQ, Layout.AWQ}:
+        return (_for_another_kernel(leaves, scheme, kernel),)
     stored = stored_layout(leaves)
     if stored is Layout.DENSE:
         return (_dense(leaves, scheme, slicing),)
@@ -84,6 +89,20 @@ def _packed_bytes(leaves: Leaves, scheme: Scheme) -> bool:
 def _lost_its_scales(leaves: Leaves, scheme: Scheme) -> bool:
     """An int8 weight of bitsandbytes whose SCB is missing, which is what tells it from others."""
     return scheme.layout is Layout.BNB_INT8 and leaves.keys() <= {"weight", "weight_format", "bias"}
+
+
+def _for_another_kernel(leaves: Leaves, scheme: Scheme, kernel: AwqKernel) -> Difference:
+    """An AWQ weight of AutoAWQ's other kernels: never of the declared shape, whatever N and K."""
+    wanted = expected_tensors(scheme, None, None)[0]
+    return Difference(
+        Kind.KERNEL,
+        f"qweight int32 {wanted.formula}",
+        f"{shape_text(leaves['qweight'][1])}: {kernel}, {LAYOUTS[kernel]}",
+        Outcome.FAILS,
+        "qweight",
+        Role.WEIGHT,
+        witness=kernel,
+    )
 
 
 def _layout(

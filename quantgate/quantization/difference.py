@@ -18,6 +18,7 @@ class Kind(StrEnum):
     GROUP_SIZE = "group size"
     GROUP_DIVIDES = "group size does not divide"
     AXIS = "packed along the other axis"
+    KERNEL = "packed for another kernel"
     TRANSPOSED = "transposed"
     SIZE = "size"
     LAYOUT = "layout"

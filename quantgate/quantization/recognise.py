@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from quantgate.quantization.awq_kernels import awq_kernel
 from quantgate.quantization.observed import is_quantized, observe, stored_layout
 from quantgate.quantization.scheme import Layout
 
@@ -75,6 +76,8 @@ def _method_of_module(leaves: Leaves) -> str | None:
     if not is_quantized(leaves):
         return None
     match stored_layout(leaves):
+        case Layout.GPTQ if awq_kernel(leaves) is not None:
+            return "awq"
         case Layout.GPTQ:
             layout = observe(leaves).layout
             return str(layout) if layout is not None else ""
