@@ -15,6 +15,7 @@ from quantgate.quantization.observed import is_quantized
 from quantgate.quantization.reading import KNOWN_METHODS, MISTRAL, read_declaration
 from quantgate.quantization.recognise import meant_method
 from quantgate.quantization.sizes import CONFIG, witness_sizes
+from quantgate.quantization.transforms import KEY, transform_weights
 from quantgate.targets import Target
 from quantgate.vllm.dialect import Dialect
 from quantgate.vllm.kv_scales import KvScales
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from quantgate.checkpoint import Checkpoint
     from quantgate.checkpoint.base import Base
     from quantgate.quantization.base_model import BaseModel
+    from quantgate.quantization.declaration import Problem
     from quantgate.quantization.difference import Difference, Kind
     from quantgate.quantization.scheme import Scheme, Sizes
     from quantgate.report.model import ResolvedTarget
@@ -49,7 +51,16 @@ _TOWERS = ("vision", "visual", "audio", "speech", "projector", "multi_modal")
 
 # What is derived from the files alone, whatever the target.
 _OF_THE_FILES = frozenset(
-    {"declaration", "modules", "linears", "_stored", "sizes", "decoder", "quantized_modules"}
+    {
+        "declaration",
+        "modules",
+        "transform_weights",
+        "linears",
+        "_stored",
+        "sizes",
+        "decoder",
+        "quantized_modules",
+    }
 )
 
 
@@ -102,6 +113,16 @@ class Model:
             else None
         )
 
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What the target's release refuses of the declaration."""
+        declaration = self.declaration
+        return (
+            tuple(p for p in declaration.problems if p.since <= self.target.version)
+            if declaration is not None
+            else ()
+        )
+
     @cached_property
     def modules(self) -> Mapping[str, Leaves]:
         """Module → leaf → (dtype, shape), of the weight files that vLLM reads."""
@@ -125,7 +146,19 @@ class Model:
     @cached_property
     def linears(self) -> tuple[str, ...]:
         """Modules that are Linear layers: quantized in any way, or with a dense 2-D weight."""
-        return tuple(name for name, leaves in self.modules.items() if _is_linear(name, leaves))
+        return tuple(
+            name
+            for name, leaves in self.modules.items()
+            if name not in self.transform_weights and _is_linear(name, leaves)
+        )
+
+    @cached_property
+    def transform_weights(self) -> frozenset[str]:
+        """Modules that hold the weight of a transform, and are no layers themselves."""
+        declaration = self.declaration
+        if declaration is None or declaration.method != "compressed-tensors":
+            return frozenset()
+        return transform_weights(self.modules, declared=bool(declaration.raw.get(KEY)))
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
@@ -272,7 +305,9 @@ class Model:
         if self.checkpoint.mistral:
             return None  # other names, and counts in params.json
         # A module that holds nothing but scales of the KV cache is not asked of other layers.
+        # Nor is the weight of a transform, which layers of equal size share.
         loose = {m for m, leaves in self.modules.items() if leaves.keys() <= _KV_SCALES}
+        loose |= self.transform_weights
         return find_decoder(self.checkpoint.config, self.modules, loose)
 
     @cached_property

@@ -80,7 +80,7 @@ def check(model: Model) -> Iterator[Fault]:
                 fix="Publish the model that this one was made from, or one in a format of vLLM.",
             )
         return
-    for problem in declaration.problems if declaration is not None else ():
+    for problem in model.problems:
         if declaration is None or problem.kind is not ProblemKind.METHOD:
             continue
         foreign = _FOREIGN.get(declaration.method)

@@ -50,7 +50,7 @@ def check(model: Model) -> Iterator[Fault]:
     Keys that other programs need and vLLM does not read (`checkpoint_format`, `version`).
     """
     declaration = model.declaration
-    for problem in declaration.problems if declaration is not None else ():
+    for problem in model.problems:
         if declaration is None or problem.kind is not ProblemKind.MISSING:
             continue
         meant = model.other_method

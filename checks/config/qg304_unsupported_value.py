@@ -23,7 +23,9 @@ def check(model: Model) -> Iterator[Fault]:
     Every key that vLLM reads, against the values and types it accepts: GPTQ takes 4 or 8 bits,
     symmetric (before 0.23 also 2 and 3 bits, asymmetric, and any group size); AWQ 4 bits; FP8 a
     static or dynamic `activation_scheme`, dynamic only with `weight_block_size`; the arguments of
-    compressed-tensors what its validator accepts.
+    compressed-tensors what its validator accepts, a `kv_cache_scheme` of symmetric FP8 per tensor
+    or per head (from 0.16 on, before it is not read), no `sparsity_config` with targets (2:4 from
+    0.19.1 on, any other from 0.23 on), and the `transform_config` that its validator accepts.
 
     ## Why it matters
 
@@ -47,6 +49,8 @@ def check(model: Model) -> Iterator[Fault]:
     ## Seen in
 
     - https://github.com/vllm-project/llm-compressor/issues/1241 (sparsity is no longer read)
+    - https://github.com/vllm-project/vllm/pull/36799 (2:4 sparsity is gone)
+    - https://github.com/vllm-project/llm-compressor/issues/1779 (a KV cache per channel)
 
     ## Not checked
 
@@ -55,10 +59,8 @@ def check(model: Model) -> Iterator[Fault]:
     (https://github.com/vllm-project/llm-compressor/issues/2805).
     """
     declaration = model.declaration
-    for problem in declaration.problems if declaration is not None else ():
+    for problem in model.problems:
         if declaration is None or problem.kind is not ProblemKind.VALUE:
-            continue
-        if model.target.version < problem.since:
             continue
         one_value = problem.patch_value is not ...
         yield Fault(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG305", "unsupported-scheme", methods=("compressed-tensors", "quark"))
+@rule("QG305", "unsupported-scheme", methods=("compressed-tensors", "quark"), per_target=True)
 def check(model: Model) -> Iterator[Fault]:
     """Each value is fine, but vLLM has no scheme for the combination.
 
@@ -22,8 +22,9 @@ def check(model: Model) -> Iterator[Fault]:
 
     `weights`, `input_activations` and `format` of every group of compressed-tensors, in the order
     in which vLLM chooses a scheme. Typical: FP8 weights with a `pack-quantized` or null `format`,
-    4-bit integers as `float-quantized`, asymmetric INT8, static activations per token. Weight and
-    `input_tensors` of every config of Quark.
+    4-bit integers as `float-quantized`, asymmetric INT8, static activations per token, asymmetric
+    activations of packed integers, `mixed-precision` without a `format` in the group. `marlin-24`
+    from 0.16 on. Weight and `input_tensors` of every config of Quark.
 
     ## Why it matters
 
@@ -53,7 +54,7 @@ def check(model: Model) -> Iterator[Fault]:
     Kernels: whether this GPU can run the scheme is for the rules of the QG6 series.
     """
     declaration = model.declaration
-    for problem in declaration.problems if declaration is not None else ():
+    for problem in model.problems:
         if declaration is None or problem.kind is not ProblemKind.SCHEME:
             continue
         one_value = problem.patch_value is not ...

@@ -55,12 +55,7 @@ def check(model: Model) -> Iterator[Fault]:
     This rule says what all others did not check.
     """
     declaration = model.declaration
-    if (
-        declaration is None
-        or declaration.modelled
-        or declaration.problems
-        or not declaration.method
-    ):
+    if declaration is None or declaration.modelled or model.problems or not declaration.method:
         return
     method, known = declaration.method, nearest(model.target.release)
     if method in known.deprecated or method not in (*known.methods, "auto-round", MISTRAL):

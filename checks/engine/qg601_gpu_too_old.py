@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from quantgate.findings import Fault
 from quantgate.rules import rule
-from quantgate.vllm.capability import minimum_capability
+from quantgate.vllm.capability import minimum_capability, other_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,8 +48,9 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Not checked
 
-    ROCm and XPU, and what a kernel needs beyond the capability, such as memory. FP8 on a GPU older
-    than sm_89 runs weight-only, which is slower but right.
+    Schemes that one generation of GPUs alone runs (QG610). ROCm and XPU, and what a kernel needs
+    beyond the capability, such as memory. FP8 on a GPU older than sm_89 runs weight-only, which is
+    slower but right.
     """
     capability = model.target.capability
     if capability is None:
@@ -57,7 +58,7 @@ def check(model: Model) -> Iterator[Fault]:
     method = model.declaration.method if model.declaration else ""
     minimum_of = cache(lambda s: minimum_capability(s, method, model.target.release))
     for module, scheme in model.schemes.items():
-        if scheme is None:
+        if scheme is None or other_gpu(scheme, model.target):
             continue
         minimum = minimum_of(scheme)
         if capability < minimum:

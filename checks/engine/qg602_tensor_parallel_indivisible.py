@@ -23,14 +23,15 @@ def check(model: Model) -> Iterator[Fault]:
     For the target's tensor-parallel size: attention heads and key-value heads, the output axis N
     of column-parallel layers (`gate_proj`, `up_proj`), the input axis K of row-parallel ones
     (`o_proj`, `down_proj`), and that each rank's share of K holds whole quantization groups,
-    blocks and packed words. The same for the experts.
+    blocks and packed words. The same for the experts. That no layer has a transform of
+    compressed-tensors at run time (`transform_config` with `input` or `output`).
 
     ## Why it matters
 
     vLLM stops while it builds the model: `2 is not divisible by 4`, a bare assertion, `Weight
     input_size_per_partition … is not divisible by group_size`, `… is not divisible by weight
     quantization block_k`, or the scales of a GPTQ or AWQ layer are cut and the kernel has no
-    implementation.
+    implementation. With a transform: `Online transforms with tensor parallelism is not supported`.
 
     ## Example
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from quantgate.findings import Fault
 from quantgate.rules import rule
-from quantgate.vllm.capability import has_scheme
 from quantgate.vllm.facts import releases
+from quantgate.vllm.scheme_classes import has_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,9 @@ def check(model: Model) -> Iterator[Fault]:
     ## What it checks
 
     For every scheme in use, whether the release has any of the classes that can take it: MXFP4
-    came between 0.13 and 0.16, MXFP8 between 0.19 and 0.23.
+    came between 0.13 and 0.16, MXFP8 between 0.19 and 0.23, packed integers with integer inputs
+    between 0.23 and 0.27. Packed integers of 2, 3, 5, 6 or 7 bits load since 0.27, asymmetric ones
+    since 0.32.
 
     ## Why it matters
 
@@ -41,11 +43,12 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Seen in
 
+    - https://github.com/vllm-project/compressed-tensors/pull/732 (packed integers of any width)
     - The classes of ten vLLM releases (layers/quantization/compressed_tensors/schemes).
 
     ## Not checked
 
-    The classes of the routed experts, and combinations of bits that a class refuses.
+    The classes of the routed experts.
     """
     release = model.target.release
     lacking = cache(lambda scheme: not has_scheme(scheme, release))

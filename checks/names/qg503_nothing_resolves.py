@@ -57,7 +57,7 @@ def check(model: Model) -> Iterator[Fault]:
     Methods whose tensors quantgate does not know.
     """
     declaration = model.declaration
-    if declaration is None or declaration.problems or not model.reaches_nothing:
+    if declaration is None or model.problems or not model.reaches_nothing:
         return
     key, expected = "ignored modules", "some layers that are not ignored"
     found = "every layer is ignored"

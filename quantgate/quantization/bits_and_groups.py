@@ -41,6 +41,35 @@ def observed_bits(scheme: Scheme, seen: Observed, sizes: Sizes) -> tuple[int | N
     return bits, sizes.witness
 
 
+def padded_words(
+    leaves: Leaves, scheme: Scheme, seen: Observed, sizes: Sizes, slicing: Slicing
+) -> Difference | None:
+    """Words of 3, 5, 6 or 7 bits of which each holds whole values only, if these are such.
+
+    compressed-tensors packed so up to 0.17; since 0.18 it packs densely, across the words, which is
+    what every release of vLLM that takes these bits allocates (0.27.1 to 0.33.0,
+    compressed_tensors_wNa16.py). Padded 7-bit words are as many as those of 8 bits.
+    """
+    if scheme.layout is not Layout.PACKED or 32 % scheme.bits == 0 or scheme.bits > 8:
+        return None
+    k = sizes.k or (seen.groups * scheme.group_size if seen.groups and scheme.group_size else None)
+    if not k or seen.words != -(-k // (32 // scheme.bits)):
+        return None
+    dense = _words(k, scheme.bits)
+    if seen.words == dense or seen.zero_bits not in {None, scheme.bits}:
+        return None
+    found = shape_text(leaves["weight_packed"][1])
+    return Difference(
+        Kind.PADDED,
+        f"[N, K*{scheme.bits}/32] = {shape_text((seen.n, dense))}",
+        f"{found} = [N, K/{32 // scheme.bits}]",
+        shape_outcome(("K",), (dense,), (seen.words,), slicing),
+        "weight_packed",
+        Role.WEIGHT,
+        witness=f"K = {k}",
+    )
+
+
 def bits_outcome(scheme: Scheme, seen: Observed, sizes: Sizes, slicing: Slicing) -> Outcome:
     """What loading does with words that hold another number of bits than declared."""
     k = seen.k or sizes.k

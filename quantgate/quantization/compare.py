@@ -17,6 +17,7 @@ from quantgate.quantization.bits_and_groups import (
     in_features,
     observed_bits,
     observed_group_size,
+    padded_words,
     with_group_size,
 )
 from quantgate.quantization.difference import Difference, Kind, fits, shape_text
@@ -165,6 +166,12 @@ def _against_scheme(
         return
     if seen.transposed or lies_on_its_side(leaves, scheme, sizes, seen):
         yield transposed_weight(leaves, scheme)
+        return
+    padded = padded_words(leaves, scheme, seen, sizes, slicing)
+    if padded is not None:
+        yield padded
+        others = tensor_differences(leaves, scheme, replace(sizes, n=sizes.n or seen.n), slicing)
+        yield from (d for d in others if d.leaf not in {"weight_packed", "weight_zero_point"})
         return
     bits, witness = observed_bits(scheme, seen, sizes)
     if bits is not None and bits != scheme.bits:

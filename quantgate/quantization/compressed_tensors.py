@@ -8,9 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from quantgate.quantization.compressed_tensors_extras import (
+    check_kv_cache,
+    check_sparsity,
+    sparse_format,
+)
 from quantgate.quantization.compressed_tensors_scheme import (
     activations_text,
     format_that_works,
+    is_marlin_24,
     read_arguments,
     select_scheme,
     what_would_do,
@@ -22,11 +28,14 @@ from quantgate.quantization.declaration import (
     Reader,
     type_name,
 )
+from quantgate.quantization.transforms import Transform, read_transforms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from quantgate.quantization.scheme import Scheme
+
+MARLIN_24_GONE = (0, 16)  # the last release with CompressedTensorsW4A16Sparse24 is 0.13
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,7 @@ class CompressedTensorsDeclaration(Declaration):
     format: str
     groups: tuple[Group, ...]
     ignore: tuple[str, ...]
+    transforms: tuple[Transform, ...]
 
     def group_of_target(self, target: str) -> Group:
         """The group a target string belongs to; of equal strings the last group's wins, as in vLLM.
@@ -79,22 +89,20 @@ def parse(raw: Mapping[str, Any], file: str, path: str) -> CompressedTensorsDecl
         reader.problems.extend(problems)
         if group is not None:
             groups.append(group)
-    sparsity = raw.get("sparsity_config")
-    if isinstance(sparsity, dict) and sparsity.get("targets"):
-        reader.note(
-            ProblemKind.VALUE,
-            "sparsity_config",
-            "absent",
-            "DeprecationWarning: Sparsity support has been removed",
-        )
+    check_sparsity(raw, reader)
+    check_kv_cache(raw, reader)
+    transforms, refused = read_transforms(raw)
+    reader.problems += refused
     return CompressedTensorsDeclaration(
         method="compressed-tensors",
         file=file,
         path=path,
         raw=raw,
         problems=tuple(reader.problems),
+        modelled=not sparse_format(raw) and all(g.format != "marlin-24" for g in groups),
         format=default_format,
         groups=tuple(groups),
+        transforms=transforms,
         ignore=reader.strings("ignore"),
     )
 
@@ -130,8 +138,10 @@ def _group(name: str, value: object, default_format: str) -> tuple[Group | None,
     problems = [*reader.problems, *problems]
     if weights is None or (isinstance(declared_inputs, dict) and inputs is None):
         return Group(name, targets, None, layout), problems
-    scheme, error = select_scheme(weights, inputs, layout)
+    outputs = isinstance(value.get("output_activations"), dict)
+    scheme, error = select_scheme(weights, inputs, layout, outputs=outputs)
     if scheme is None and not problems:
+        sparse = is_marlin_24(weights, inputs, layout)
         found = f"{weights.type}{weights.bits} {weights.strategy}"
         found += f", {activations_text(inputs)}, format {layout or 'null'}"
         problems.append(
@@ -141,7 +151,8 @@ def _group(name: str, value: object, default_format: str) -> tuple[Group | None,
                 what_would_do(weights, inputs),
                 found,
                 error,
-                patch_value=format_that_works(weights, inputs, layout) or ...,
+                patch_value=... if sparse else format_that_works(weights, inputs, layout) or ...,
+                since=MARLIN_24_GONE if sparse else (),
             )
         )
     return Group(name, targets, scheme, layout), problems

@@ -142,8 +142,13 @@ def _pair(value: object) -> tuple[int, int] | None:
     return None
 
 
-def select_scheme(w: Arguments, a: Arguments | None, layout: str) -> tuple[Scheme | None, str]:
-    """The scheme vLLM takes, first match wins; otherwise (None, the error it raises)."""
+def select_scheme(
+    w: Arguments, a: Arguments | None, layout: str, *, outputs: bool = False
+) -> tuple[Scheme | None, str]:
+    """The scheme vLLM takes, first match wins; otherwise (None, the error it raises).
+
+    `outputs` says that the outputs are quantized too (`output_activations`).
+    """
     error = "NotImplementedError: No compressed-tensors compatible scheme was found."
     static_symmetric = w.symmetric and not w.dynamic
     if _is_fp4(w):
@@ -156,7 +161,7 @@ def select_scheme(w: Arguments, a: Arguments | None, layout: str) -> tuple[Schem
         return _scheme(Layout.PACKED, w, a), ""  # in any format
     if w.strategy in {"channel", "group"} and not w.dynamic and layout == "pack-quantized":
         # Without activations neither type nor bits are looked at here.
-        known = 2 <= w.bits <= 8 and (a is None or (w.type, a.type) == ("int", "int"))
+        known = 2 <= w.bits <= 8 and (a is None or _takes_integers(w, a, outputs=outputs))
         return (_scheme(Layout.PACKED, w, a), "") if known else (None, error)
     if layout not in ACTIVATION_FORMATS:
         return None, error
@@ -182,6 +187,21 @@ def _is_w4a8_fp8(w: Arguments, a: Arguments) -> bool:
     weights = (w.type, w.bits, w.strategy, w.symmetric, w.dynamic)
     inputs = (a.type, a.bits, a.strategy, a.dynamic)
     return weights == ("int", 4, "group", True, False) and inputs == ("float", 8, "token", True)
+
+
+def _takes_integers(w: Arguments, a: Arguments, *, outputs: bool) -> bool:
+    """Whether packed integers meet integer inputs that a class takes: WNA8Int, WNA4Int, WNA8O8."""
+    if (w.type, a.type) != ("int", "int"):
+        return False
+    if not a.dynamic:
+        return outputs and (a.bits, a.strategy) == (8, "tensor")
+    return a.symmetric and a.strategy in {"token", "group"} and a.bits in {4, 8}
+
+
+def is_marlin_24(w: Arguments, a: Arguments | None, layout: str) -> bool:
+    """Whether it is the format of 2:4 sparse integers, which releases before 0.16 have."""
+    integers = (w.type, w.symmetric, a) == ("int", True, None) and w.bits in {4, 8}
+    return layout == "marlin-24" and integers and w.strategy in {"channel", "group"}
 
 
 def _is_fp4(w: Arguments) -> bool:

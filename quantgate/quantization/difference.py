@@ -19,6 +19,7 @@ class Kind(StrEnum):
     GROUP_DIVIDES = "group size does not divide"
     AXIS = "packed along the other axis"
     KERNEL = "packed for another kernel"
+    PADDED = "words padded"
     TRANSPOSED = "transposed"
     SIZE = "size"
     LAYOUT = "layout"

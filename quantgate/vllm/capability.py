@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from quantgate.quantization.scheme import Layout
 from quantgate.targets import NEWEST
 from quantgate.vllm.facts import nearest
+from quantgate.vllm.scheme_classes import class_minimums
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from quantgate.quantization.scheme import Scheme
-    from quantgate.vllm.facts import ReleaseFacts
+    from quantgate.targets import Target
 
 # Everything vLLM quantizes needs Turing; on a GPU older than Ada an FP8 W8A8 layer runs as W8A16.
 _MINIMUM = {Layout.MXFP4: 80}
@@ -27,15 +26,7 @@ _NO_CPU_KERNEL = {
     Layout.MXFP4: "Failed to find a kernel that can implement the MXFP4 linear layer",
     Layout.MXFP8: "Failed to find a kernel that can implement the MXFP8 linear layer",
 }
-# The classes of vLLM's compressed-tensors that take a layout; W8A8 in FP8 falls back to W8A16.
-_CLASSES = {
-    Layout.PACKED: ("WNA16", "WNA4Int", "WNA8Int"),
-    Layout.INT8: ("W8A8Int8",),
-    Layout.FP8: ("W8A8Fp8", "W8A16Fp8"),
-    Layout.NVFP4: ("W4A4Fp4", "W4A16Fp4"),
-    Layout.MXFP4: ("W4A4Mxfp4", "W4A16Mxfp4", "W4A8Mxfp4"),
-    Layout.MXFP8: ("W8A8Mxfp8",),
-}
+_HUMMING = (0, 23)
 # Before, `gptq` ran with ExLlama's kernels where Marlin's could not (gptq.py).
 _GPTQ_NEEDS_MARLIN = (0, 23)
 _PACKED_ERROR = "Failed to find a kernel that can implement the WNA16 linear layer"
@@ -55,24 +46,8 @@ def minimum_capability(scheme: Scheme, method: str = "", release: str = NEWEST) 
         return max(*needed, known.min_capability(method) or 0)
     needed += [_MINIMUM.get(scheme.layout, _DEFAULT), known.min_capability(method) or 0]
     if method == "compressed-tensors":
-        needed.append(min(_class_minimums(scheme, known), default=0))
+        needed.append(min(class_minimums(scheme, known), default=0))
     return max(needed)
-
-
-def has_scheme(scheme: Scheme, release: str) -> bool:
-    """Whether a release has any class for a compressed-tensors scheme."""
-    return bool(list(_class_minimums(scheme, nearest(release)))) or scheme.layout not in _CLASSES
-
-
-def _class_minimums(scheme: Scheme, known: ReleaseFacts) -> Iterator[int]:
-    """What the classes ask for that can take the scheme; one that fits the GPU is enough."""
-    there = known.schemes.get("compressed_tensors", {})
-    for name in _CLASSES.get(scheme.layout, ()):
-        value = there.get(f"CompressedTensors{name}")
-        if isinstance(value, int):
-            yield value
-        elif isinstance(value, dict):
-            yield min(r["value"] for r in value["returns"])
 
 
 def cpu_error(scheme: Scheme) -> str:
@@ -84,3 +59,21 @@ def cpu_error(scheme: Scheme) -> str:
     if scheme.layout is Layout.FP8 and scheme.activations is None:
         return "No kernel for weight-only FP8 on a CPU"
     return ""
+
+
+def other_gpu(scheme: Scheme, target: Target) -> str:
+    """What a compressed-tensors scheme runs on where that is not the target's GPU, else empty.
+
+    4-bit integers with FP8 inputs are taken on compute capability 90 exactly, in all releases
+    (_is_fp8_w4a8_sm90). Those with INT8 inputs, one value per byte, had a kernel only for Arm CPUs
+    until HummingLinearKernel came with 0.23.
+    """
+    capability, cpu = target.capability, target.gpu == "cpu"
+    inputs = scheme.activations
+    if inputs is None or scheme.type != "int":
+        return ""
+    if inputs.type == "float" and scheme.layout is Layout.PACKED:
+        return "sm_90, and no other" if cpu or capability not in {None, 90} else ""
+    bytes_of_four = scheme.layout is Layout.INT8 and scheme.bits == 4
+    too_early = target.version < _HUMMING and capability is not None
+    return "a CPU, or vLLM 0.23 or newer" if bytes_of_four and too_early else ""

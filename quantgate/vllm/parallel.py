@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from quantgate.findings import Outcome
 from quantgate.quantization.observed import observe
 from quantgate.quantization.scheme import Layout, Strategy
+from quantgate.quantization.transforms import ONLINE
 from quantgate.vllm.loading import Slicing, slicing_of
+from quantgate.vllm.transforms import applied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,6 +43,10 @@ def obstacles(model: Model, size: int) -> Iterator[Obstacle]:
     """What stands in the way of `size` ranks, module by module."""
     if size == 1:
         return
+    # HadamardTransform (compressed_tensors/transform/module.py) refuses more than one rank.
+    for module, transform in applied(model, ONLINE):
+        what = f"the transform {transform.weight_module}"
+        yield Obstacle(module, "one rank, or no transform at run time", what, Outcome.FAILS)
     heads = _heads(model.checkpoint.config)
     seen: dict[Any, tuple[Obstacle, ...]] = {}
     for module in model.linears:

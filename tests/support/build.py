@@ -205,6 +205,9 @@ DECLARATIONS: dict[str, Any] = {
     "pack": _ct("pack-quantized", _int(4, "group", 128)),
     "pack-asym": _ct("pack-quantized", _int(4, "group", 128, symmetric=False)),
     "pack-channel": _ct("pack-quantized", _int(8, "channel")),
+    "pack-3bit": _ct("pack-quantized", _int(3, "group", 128)),
+    "w4a8-fp8": _ct("pack-quantized", _int(4, "group", 128), _float(8, "token", dynamic=True)),
+    "w4a8-int": _ct("int-quantized", _int(4, "channel"), _int(8, "token", dynamic=True)),
     "int8": _ct("int-quantized", _int(8, "channel"), _int(8, "token", dynamic=True)),
     "fp8-dynamic": _ct("float-quantized", _float(8, "channel"), _float(8, "token", dynamic=True)),
     "fp8-static": _ct("float-quantized", _float(8, "tensor"), _float(8, "tensor")),
@@ -299,17 +302,18 @@ def linear_tensors(method: str, n: int, k: int) -> Tensors:
                 "qzeros": f"I32[{g},{n // 8}]",
                 "scales": f"F16[{g},{n}]",
             }
-        case "pack" | "pack-asym" | "pack-channel":
+        case "pack" | "pack-asym" | "pack-channel" | "pack-3bit" | "w4a8-fp8":
             per, g = (4, 1) if method == "pack-channel" else (8, k // 128)
+            words = k * 3 // 32 if method == "pack-3bit" else k // per
             tensors = {
-                "weight_packed": f"I32[{n},{k // per}]",
+                "weight_packed": f"I32[{n},{words}]",
                 "weight_scale": f"BF16[{n},{g}]",
                 "weight_shape": "I64[2]",
             }
             if method == "pack-asym":
                 tensors["weight_zero_point"] = f"I32[{n // per},{g}]"
             return tensors
-        case "int8":
+        case "int8" | "w4a8-int":
             return {"weight": f"I8[{n},{k}]", "weight_scale": f"BF16[{n},1]"}
         case "fp8-dynamic":
             return {"weight": f"F8_E4M3[{n},{k}]", "weight_scale": f"BF16[{n},1]"}

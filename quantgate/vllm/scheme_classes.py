@@ -1,0 +1,72 @@
+"""Which classes of vLLM's compressed-tensors take a scheme, and which releases have them.
+
+Source: layers/quantization/compressed_tensors of the releases with facts: the classes under
+schemes/, and _get_scheme_from_parts for what they are asked to take.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgate.quantization.scheme import Layout
+from quantgate.vllm.facts import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from quantgate.quantization.scheme import Scheme
+    from quantgate.vllm.facts import ReleaseFacts
+
+# W8A8 in FP8 falls back to W8A16.
+_CLASSES = {
+    Layout.FP8: ("W8A8Fp8", "W8A16Fp8"),
+    Layout.NVFP4: ("W4A4Fp4", "W4A16Fp4"),
+    Layout.MXFP4: ("W4A4Mxfp4", "W4A16Mxfp4", "W4A8Mxfp4"),
+    Layout.MXFP8: ("W8A8Mxfp8",),
+}
+# WNA16 took 4 and 8 bits only, and asymmetric ones of these only for longer
+# (compressed_tensors_wNa16.py WNA16_SUPPORTED_TYPES_MAP, WNA16_ZP_SUPPORTED_TYPES_MAP).
+_ANY_BITS = (0, 27)
+_ANY_BITS_ASYMMETRIC = (0, 32)
+
+
+def has_scheme(scheme: Scheme, release: str) -> bool:
+    """Whether a release has any class for a compressed-tensors scheme."""
+    known = nearest(release)
+    if not _classes(scheme):
+        return True
+    return any(True for _ in class_minimums(scheme, known)) and _takes_bits(scheme, known)
+
+
+def class_minimums(scheme: Scheme, known: ReleaseFacts) -> Iterator[int]:
+    """What the classes ask for that can take the scheme; one that fits the GPU is enough."""
+    there = known.schemes.get("compressed_tensors", {})
+    for name in _classes(scheme):
+        value = there.get(f"CompressedTensors{name}")
+        if isinstance(value, int):
+            yield value
+        elif isinstance(value, dict):
+            yield min(r["value"] for r in value["returns"])
+
+
+def _classes(scheme: Scheme) -> tuple[str, ...]:
+    inputs = scheme.activations
+    if scheme.layout is Layout.INT8:
+        return ("W4A8Int",) if scheme.bits == 4 else ("W8A8Int8",)
+    if scheme.layout is not Layout.PACKED:
+        return _CLASSES.get(scheme.layout, ())
+    if inputs is None:
+        return ("WNA16",)
+    if inputs.type == "float":
+        return ("W4A8Fp8",)
+    if not inputs.dynamic:
+        return ("WNA8O8Int",)
+    return ("WNA4Int",) if inputs.bits == 4 else ("WNA8Int",)
+
+
+def _takes_bits(scheme: Scheme, known: ReleaseFacts) -> bool:
+    if scheme.layout is not Layout.PACKED:
+        return True
+    if not scheme.symmetric and (scheme.bits not in {4, 8} or scheme.activations is not None):
+        return known.version >= _ANY_BITS_ASYMMETRIC
+    return scheme.bits in {4, 8} or known.version >= _ANY_BITS
