@@ -118,7 +118,7 @@ class Model:
         """What the target's release refuses of the declaration."""
         declaration = self.declaration
         return (
-            tuple(p for p in declaration.problems if p.since <= self.target.version)
+            tuple(p for p in declaration.problems if p.refused_by(self.target.version))
             if declaration is not None
             else ()
         )

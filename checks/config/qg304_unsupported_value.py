@@ -23,7 +23,8 @@ def check(model: Model) -> Iterator[Fault]:
     Every key that vLLM reads, against the values and types it accepts: GPTQ takes 4 or 8 bits,
     symmetric (before 0.23 also 2 and 3 bits, asymmetric, and any group size); AWQ 4 bits; FP8 a
     static or dynamic `activation_scheme`, dynamic only with `weight_block_size`; the arguments of
-    compressed-tensors what its validator accepts, a `kv_cache_scheme` of symmetric FP8 per tensor
+    compressed-tensors what its validator accepts (before 0.23 no `actorder: static` without
+    groups), a `kv_cache_scheme` of symmetric FP8 per tensor
     or per head (from 0.16 on, before it is not read), no `sparsity_config` with targets (2:4 from
     0.19.1 on, any other from 0.23 on), and the `transform_config` that its validator accepts.
 
@@ -50,13 +51,12 @@ def check(model: Model) -> Iterator[Fault]:
 
     - https://github.com/vllm-project/llm-compressor/issues/1241 (sparsity is no longer read)
     - https://github.com/vllm-project/vllm/pull/36799 (2:4 sparsity is gone)
+    - https://github.com/vllm-project/llm-compressor/issues/2805 (`actorder` without groups)
     - https://github.com/vllm-project/llm-compressor/issues/1779 (a KV cache per channel)
 
     ## Not checked
 
-    Whether the tensors agree with the value; rules of the QG4 series do that. Values that only
-    releases before 0.23 refuse, such as `actorder: static` without groups
-    (https://github.com/vllm-project/llm-compressor/issues/2805).
+    Whether the tensors agree with the value; rules of the QG4 series do that.
     """
     declaration = model.declaration
     for problem in model.problems:

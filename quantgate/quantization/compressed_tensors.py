@@ -140,7 +140,7 @@ def _group(name: str, value: object, default_format: str) -> tuple[Group | None,
         return Group(name, targets, None, layout), problems
     outputs = isinstance(value.get("output_activations"), dict)
     scheme, error = select_scheme(weights, inputs, layout, outputs=outputs)
-    if scheme is None and not problems:
+    if scheme is None and all(p.until for p in problems):
         sparse = is_marlin_24(weights, inputs, layout)
         found = f"{weights.type}{weights.bits} {weights.strategy}"
         found += f", {activations_text(inputs)}, format {layout or 'null'}"

@@ -46,7 +46,7 @@ class Arguments:
 def read_arguments(
     value: Mapping[str, Any], prefix: str, *, activations: bool
 ) -> tuple[Arguments | None, list[Problem]]:
-    """Check one QuantizationArgs; None where the library or vLLM refuses it."""
+    """Check one QuantizationArgs; None where the library or vLLM refuses it, lately at least."""
     reader = Reader(value, prefix)
     for name in value:
         if name not in _ARGUMENTS and name not in {"quantized_values", "is_mx"}:
@@ -103,7 +103,15 @@ def read_arguments(
         )
     actorder = _actorder(value.get("actorder"))
     # "static" and "weight" only say how GPTQ calibrated; the library takes them without groups
-    # since 0.16.0, which vLLM has since 0.23.0.
+    # since 0.16.0, and vLLM 0.23.0 is the first release with facts that has it.
+    if actorder in {"static", "weight"} and strategy not in {"group", "tensor_group"}:
+        reader.note(
+            ProblemKind.VALUE,
+            "actorder",
+            "null, since the strategy is not group",
+            "Must use group quantization strategy in order to apply activation ordering",
+            until=(0, 23),
+        )
     if actorder in {"group", "dynamic"}:
         reader.note(
             ProblemKind.ACT_ORDER,
@@ -112,7 +120,7 @@ def read_arguments(
             "group/dynamic activation ordering is no longer supported",
             since=(0, 30),
         )
-    if reader.problems:
+    if not all(p.until for p in reader.problems):
         return None, reader.problems
     return (
         Arguments(
@@ -126,7 +134,7 @@ def read_arguments(
             actorder,
             str(value.get("scale_dtype") or ""),
         ),
-        [],
+        reader.problems,
     )
 
 

@@ -32,7 +32,8 @@ class Problem:
     `key` is the path below the quantization block (`config_groups.group_0.weights.num_bits`).
     `error` is the text vLLM raises with, for searching. `patch_value` is what to write at `key`
     where only one value can be meant; `...` means that there is none. `since` is the first release
-    that refuses it, empty where every release with facts does.
+    that refuses it, `until` the first one that does no longer; both are empty where every release
+    with facts refuses it.
     """
 
     kind: ProblemKind
@@ -43,6 +44,11 @@ class Problem:
     outcome: Outcome = Outcome.FAILS
     patch_value: Any = ...
     since: tuple[int, ...] = ()
+    until: tuple[int, ...] = ()
+
+    def refused_by(self, release: tuple[int, ...]) -> bool:
+        """Whether a release refuses it."""
+        return self.since <= release and not (self.until and release >= self.until)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,7 +66,7 @@ def other_gpu(scheme: Scheme, target: Target) -> str:
 
     4-bit integers with FP8 inputs are taken on compute capability 90 exactly, in all releases
     (_is_fp8_w4a8_sm90). Those with INT8 inputs, one value per byte, had a kernel only for Arm CPUs
-    until HummingLinearKernel came with 0.23.
+    until HummingLinearKernel came with 0.23, for which errors are reported all the same.
     """
     capability, cpu = target.capability, target.gpu == "cpu"
     inputs = scheme.activations
@@ -76,4 +76,4 @@ def other_gpu(scheme: Scheme, target: Target) -> str:
         return "sm_90, and no other" if cpu or capability not in {None, 90} else ""
     bytes_of_four = scheme.layout is Layout.INT8 and scheme.bits == 4
     too_early = target.version < _HUMMING and capability is not None
-    return "a CPU, or vLLM 0.23 or newer" if bytes_of_four and too_early else ""
+    return "a CPU, or vLLM 0.27 or newer" if bytes_of_four and too_early else ""

@@ -27,12 +27,16 @@ _CLASSES = {
 # WNA16 took 4 and 8 bits only, and asymmetric ones of these only for longer
 # (compressed_tensors_wNa16.py WNA16_SUPPORTED_TYPES_MAP, WNA16_ZP_SUPPORTED_TYPES_MAP).
 _ANY_BITS = (0, 27)
+# compressed_tensors_moe.py asserted symmetric weights for packed experts of every kernel.
+_ASYMMETRIC_EXPERTS = (0, 23)
 _ANY_BITS_ASYMMETRIC = (0, 32)
 
 
-def has_scheme(scheme: Scheme, release: str) -> bool:
+def has_scheme(scheme: Scheme, release: str, *, experts: bool = False) -> bool:
     """Whether a release has any class for a compressed-tensors scheme."""
     known = nearest(release)
+    if experts and scheme.layout is Layout.PACKED and not scheme.symmetric:
+        return known.version >= _ASYMMETRIC_EXPERTS
     if not _classes(scheme):
         return True
     return any(True for _ in class_minimums(scheme, known)) and _takes_bits(scheme, known)
