@@ -1,4 +1,4 @@
-"""The command line: `quantgate check`, `fix`, `explain`, `rules`, `pack`.
+"""The command line: `quantgate check`, `dry-load`, `fix`, `explain`, `rules`, `pack`.
 
 Everything heavy is imported by the command that needs it, so that `--help` answers at once.
 """
@@ -153,6 +153,89 @@ def _write(path: str, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise click.UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+@app.command("dry-load")
+@click.argument("sources", nargs=-1, metavar="SOURCE...")
+@click.option("--gpu", default="sm90", show_default=True, help="sm75 … sm120, or cpu.")
+@click.option(
+    "--tp",
+    "tensor_parallel",
+    type=click.IntRange(1, 1024),
+    default=1,
+    show_default=True,
+    help="Tensor-parallel size; its first and last rank are loaded.",
+)
+@click.option("--json", "json_file", metavar="FILE", help="Write the JSON report; - is stdout.")
+@click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown; - is stdout.")
+@click.option(
+    "--vllm-python",
+    metavar="PYTHON",
+    help="A Python that has vLLM; without it, that of --setup, or else this one.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=300,
+    show_default=True,
+    metavar="SECONDS",
+    help="For starting up, and for each model.",
+)
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0.5),
+    default=8,
+    show_default=True,
+    metavar="GB",
+    help="For vLLM's process.",
+)
+@click.option("--setup", is_flag=True, help="First install vLLM's CPU build into .venv-vllm.")
+def dry_load(
+    *,
+    sources: tuple[str, ...],
+    gpu: str,
+    tensor_parallel: int,
+    json_file: str | None,
+    markdown_file: str | None,
+    vllm_python: str | None,
+    timeout: float,
+    memory: float,
+    setup: bool,
+) -> int:
+    """Run vLLM's own loader on headers alone, as if on a chosen GPU; and check them, too.
+
+    Neither a GPU nor weights are needed, but vLLM is, in some Python.
+
+    Exit code: 0 loads, 1 would not work, 2 wrong usage, 3 could not be told, 4 internal error.
+    """
+    from quantgate.exit_code import ExitCode, exit_code
+    from quantgate.vllm.dry_load import CPU, GPUS, DryLoadError, Limits
+    from quantgate.vllm.dry_load.install import FOLDER, install, usual_python
+    from quantgate.vllm.dry_load.join import check_with_dry_load
+
+    if json_file == STDOUT and markdown_file == STDOUT:
+        raise click.UsageError("--json - and --markdown - cannot share standard output")
+    if gpu not in {*GPUS, CPU}:
+        raise click.UsageError(f"--gpu {gpu!r} is none of {', '.join([*GPUS, CPU])}")
+    if not sources and not setup:
+        raise click.UsageError("name at least one SOURCE, or --setup")
+    try:
+        if setup:
+            click.echo(f"vLLM is installed: {install(Path(FOLDER))}", err=True)
+            if not sources:
+                return ExitCode.PASS
+        report = check_with_dry_load(
+            sources,
+            gpu=gpu,
+            tensor_parallel=tensor_parallel,
+            vllm_python=vllm_python or usual_python(),
+            limits=Limits(timeout, int(memory * (1 << 30))),
+        )
+    except DryLoadError as error:
+        click.echo(f"quantgate: {error}", err=True)
+        return ExitCode.UNVERIFIED
+    _show(report, json_file, markdown_file)
+    return exit_code(report)
 
 
 @app.command()

@@ -32,6 +32,11 @@ def exit_code(report: Report, fail_on: Severity | None = Severity.ERROR) -> Exit
     findings = (f for m in report.models for f in m.findings if not f.unverified)
     if fail_on is not None and any(f.severity.rank <= fail_on.rank for f in findings):
         return ExitCode.FINDINGS
+    # A tier that ran vLLM may know of a fault that no rule has a name for.
+    if fail_on is not None and any(
+        t.verdict is Verdict.FAIL for m in report.models for t in m.tiers
+    ):
+        return ExitCode.FINDINGS
     if report.verdict is Verdict.UNVERIFIED or any(
         m.verdict is Verdict.UNVERIFIED for m in report.models
     ):

@@ -10,6 +10,11 @@ _GPU = re.compile(r"sm_?(\d{2,3})")
 _RELEASE = re.compile(r"\d+\.\d+(\.\d+)?")
 
 
+def is_release(text: str) -> bool:
+    """Whether it is a release of vLLM as a target names it, such as `0.33.0`."""
+    return _RELEASE.fullmatch(text) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """One engine configuration.
@@ -62,7 +67,7 @@ class Target:
                     tp = value
                 case _:
                     raise ValueError(f"target {text!r}: {key!r} is none of vllm, gpu, tp")
-        if not _RELEASE.fullmatch(release):
+        if not is_release(release):
             raise ValueError(f"target {text!r}: vllm={release!r} is not a release such as 0.33.0")
         if gpu in {"", "none"}:
             gpu = ""

@@ -1,0 +1,128 @@
+"""What went wrong without an error: the five kinds of silent fault."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .adapters import kv_cache_method
+from .losses import bad_cast, lost
+from .regions import covered
+from .tracking import storage
+
+if TYPE_CHECKING:
+    from .headers import HeaderReader
+    from .tracking import Tracker
+
+KINDS = ("uninitialised", "partial", "dropped", "truncated", "miscast")
+
+
+def storages(model: Any) -> dict[str, int]:
+    """Where each parameter lies; one that is replaced while loading lies elsewhere after it."""
+    return {name: storage(p) for name, p in model.named_parameters()}
+
+
+def silent_faults(
+    model: Any,
+    before: dict[str, int],
+    reader: HeaderReader,
+    config: Any,
+    rank: int,
+) -> dict[str, list[str]]:
+    """Each kind of `KINDS` with the tensors or parameters it befell, sorted.
+
+    Args:
+        model: As loaded.
+        before: What `storages` said when it was built.
+        reader: Has seen every tensor of the checkpoint, and its tracker every copy.
+        config: vLLM's config.
+        rank: Only the first rank reads enough of every tensor to tell what was left of it.
+    """
+    tracker = reader.tracker
+    missing, partial = _incomplete(model, before, tracker, config.quant_config)
+    found = {
+        "uninitialised": missing,
+        "partial": partial,
+        "dropped": [],
+        "truncated": [],
+        "miscast": [
+            f"{name}: {_name(a)} → {_name(b)}"
+            for name, (a, b) in tracker.casts.items()
+            if bad_cast(name, _name(a), _name(b))
+        ],
+    }
+    if rank == 0:
+        reached: set[str] = set()
+        for tensor in [*model.parameters(), *model.buffers()]:
+            reached |= tracker.names_in(tensor)
+        found["dropped"] = _dropped(reader.seen - reached, config.model_config.hf_text_config)
+        size = config.parallel_config.tensor_parallel_size
+        found["truncated"] = [
+            f"{name}: {part:,} of {tracker.size[name]:,} values used"
+            for name in reached & tracker.read.keys()
+            if tracker.read[name]
+            and (part := covered(tracker.read[name])) * size < tracker.size[name]
+        ]
+    return {kind: sorted(names) for kind, names in found.items()}
+
+
+def _incomplete(
+    model: Any, before: dict[str, int], tracker: Tracker, quant_config: Any
+) -> tuple[list[str], list[str]]:
+    """Parameters of which nothing was written, and those of which not everything was."""
+    owners = dict(model.named_modules())
+    spared = _spared(model)
+    nothing, part = [], []
+    for name, parameter in model.named_parameters():
+        key = storage(parameter)
+        if name in spared or parameter.numel() == 0 or before.get(name) != key:
+            continue
+        if _may_be_missing(name, quant_config, owners.get(name.rpartition(".")[0])):
+            continue
+        written = covered(tracker.written.get(key, ()))
+        if written == 0:
+            nothing.append(name)
+        elif written < parameter.numel():
+            part.append(f"{name}: {written:,} of {parameter.numel():,} values loaded")
+    return nothing, part
+
+
+def _spared(model: Any) -> set[str]:
+    """Parameters that a checkpoint need not have: scales of the KV cache, built ones.
+
+    vLLM 0.32.0, model_loader/default_loader.py (track_weights_loading).
+    """
+    defaults = kv_cache_method()
+    names = {n for n, _ in model.named_parameters() if n.endswith("input_scale_ub")}
+    for prefix, module in model.named_modules():
+        method = getattr(module, "quant_method", None)
+        if isinstance(method, defaults) or getattr(method, "uses_meta_device", False):
+            names |= {f"{prefix}.{n}" if prefix else n for n, _ in module.named_parameters()}
+    return names
+
+
+def _may_be_missing(name: str, quant_config: Any, module: Any) -> bool:
+    """Whether the absence changes nothing at run time."""
+    leaf = name.rpartition(".")[2]
+    method = getattr(module, "quant_method", None)
+    if leaf.endswith("weight_shape"):
+        return True
+    if leaf.endswith(("g_idx", "g_idx_sort_indices")):
+        return not getattr(quant_config, "desc_act", True)
+    if leaf.endswith("qzeros"):
+        return bool(getattr(quant_config, "is_sym", getattr(quant_config, "sym", False)))
+    if leaf in {"w13_bias", "w2_bias"}:
+        # Dropped after loading if nothing was loaded into it.
+        return type(method).__name__.startswith("AutoGPTQ")
+    if leaf.endswith("input_global_scale"):
+        return bool(getattr(method, "use_a16", False))
+    return False
+
+
+def _dropped(unused: set[str], text_config: Any) -> list[str]:
+    layers = getattr(text_config, "num_hidden_layers", 0) or 0
+    drafts = getattr(text_config, "num_nextn_predict_layers", 0) or 0
+    return lost(unused, range(layers, layers + drafts))
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")

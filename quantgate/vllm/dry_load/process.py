@@ -1,0 +1,186 @@
+"""A child process under limits: what it tells, line by line, and how it ended.
+
+Memory is what the process group holds resident, looked at ten times a second. An address-space
+limit (RLIMIT_AS) would not do: vLLM maps weight files as large as they are on disk, and torch
+reserves far more than it uses, so a limit that lets a healthy load through stops nothing. A control
+group would do, but a runner's container seldom may make one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+LOG_LINES = 20
+LOG_LINE = 500
+MAX_LINE = 4_000_000
+"""Characters of one event; a model's own names cannot make it longer by much."""
+
+_TICK = 0.1
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a child may take.
+
+    Attributes:
+        seconds: Wall time of one step: starting up, or one model.
+        memory: Bytes resident, of the child and whatever it starts.
+    """
+
+    seconds: float = 300.0
+    memory: int = 8 << 30
+
+
+class Stopped(Exception):  # noqa: N818  told as the reason of an unknown outcome
+    """The child did not end by itself, or not well. The message continues "the child …"."""
+
+
+class Child:
+    """A process in a group of its own, with a pipe for events and one for its log.
+
+    Use as a context manager: leaving it ends the whole group.
+    """
+
+    def __init__(
+        self, command: Sequence[str], limits: Limits, environ: Mapping[str, str], folder: Path
+    ) -> None:
+        self._limits = limits
+        self._log: deque[str] = deque(maxlen=LOG_LINES)
+        self._rest = {"events": b"", "log": b""}
+        reading, writing = os.pipe()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603  the user named the Python
+                [*command, str(writing)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=dict(environ),
+                cwd=folder,
+                pass_fds=(writing,),
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        self._events = reading
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(reading, selectors.EVENT_READ, "events")
+        assert self._process.stdout is not None  # noqa: S101  it was asked for
+        self._selector.register(self._process.stdout, selectors.EVENT_READ, "log")
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._selector.close()
+        os.close(self._events)
+        assert self._process.stdout is not None  # noqa: S101
+        self._process.stdout.close()
+
+    @property
+    def log(self) -> tuple[str, ...]:
+        """The last lines of what it printed, as printed."""
+        return tuple(self._log)
+
+    def lines(self) -> Iterator[str]:
+        """The events as they come; ends when the child has ended well.
+
+        Raises:
+            Stopped: It ended with an error or signal, or went beyond a limit and was killed.
+        """
+        deadline = time.monotonic() + self._limits.seconds
+        while "events" in {key.data for key in self._selector.get_map().values()}:
+            for key, _ in self._selector.select(_TICK):
+                for line in self._read(key):
+                    if key.data == "events":
+                        yield line
+                        deadline = time.monotonic() + self._limits.seconds
+                    else:
+                        self._log.append(line[:LOG_LINE])
+            if time.monotonic() > deadline:
+                raise self._stop(f"took longer than {self._limits.seconds:g} seconds")
+            if resident(self._process.pid) > self._limits.memory:
+                gigabytes = self._limits.memory / (1 << 30)
+                raise self._stop(f"took more than {gigabytes:g} GB of memory")
+        self._end(deadline)
+
+    def _end(self, deadline: float) -> None:
+        """Wait for the end of a child that has closed its events."""
+        try:
+            code = self._process.wait(max(1.0, min(30.0, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            raise self._stop("did not end after its last answer") from None
+        self._drain()
+        if code:
+            raise Stopped(_how(code))
+
+    def _read(self, key: selectors.SelectorKey) -> list[str]:
+        """The whole lines that are there now."""
+        kind = str(key.data)
+        data = os.read(key.fd, 1 << 16)
+        if not data:
+            self._selector.unregister(key.fileobj)
+            data = b"\n" if self._rest[kind] else b""
+        *lines, rest = (self._rest[kind] + data).split(b"\n")
+        if len(rest) > MAX_LINE:
+            if kind == "events":
+                raise self._stop("told too long a line")
+            rest = rest[:LOG_LINE]
+        self._rest[kind] = rest
+        return [line.decode("utf-8", "replace") for line in lines]
+
+    def _drain(self) -> None:
+        """What is left of the log."""
+        for key in list(self._selector.get_map().values()):
+            if key.data == "log" and self._selector.select(0):
+                self._log.extend(line[:LOG_LINE] for line in self._read(key))
+
+    def _stop(self, why: str) -> Stopped:
+        self.kill()
+        self._drain()
+        return Stopped(why)
+
+    def kill(self) -> None:
+        """End the group, whatever is left of it."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def _how(code: int) -> str:
+    if code > 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+def resident(group: int) -> int:
+    """Bytes of memory that the processes of a group hold; 0 where the system does not tell."""
+    total = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # The name, in parentheses, may contain anything; after it: state, parent, group.
+            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            if int(fields[2]) == group:
+                statm = stat.with_name("statm").read_text(encoding="ascii").split()
+                # Shared pages are mostly the libraries; a mapped hole of a weight file costs none.
+                total += int(statm[1]) * _PAGE
+    return total
