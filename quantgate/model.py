@@ -17,6 +17,7 @@ from quantgate.quantization.recognise import meant_method
 from quantgate.quantization.sizes import CONFIG, witness_sizes
 from quantgate.quantization.transforms import KEY, transform_weights
 from quantgate.targets import Target
+from quantgate.vllm.built import built_for
 from quantgate.vllm.dialect import Dialect
 from quantgate.vllm.kv_scales import KvScales
 from quantgate.vllm.layers import build_layers, is_router
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from quantgate.quantization.difference import Difference, Kind
     from quantgate.quantization.scheme import Scheme, Sizes
     from quantgate.report.model import ResolvedTarget
+    from quantgate.vllm.built import Built
     from quantgate.vllm.kv_scales import KvScale
     from quantgate.vllm.layers import Layer
     from quantgate.vllm.naming import Naming
@@ -57,6 +59,7 @@ _OF_THE_FILES = frozenset(
         "transform_weights",
         "linears",
         "_stored",
+        "built",
         "sizes",
         "decoder",
         "quantized_modules",
@@ -211,13 +214,18 @@ class Model:
         return Stored(frozenset(quantized), frozenset(dense))
 
     @cached_property
+    def built(self) -> Built | None:
+        """What vLLM builds for config.json, None for an architecture of which that is not known."""
+        return None if self.checkpoint.mistral else built_for(self.checkpoint.config)
+
+    @cached_property
     def sizes(self) -> Callable[[str], Sizes]:
         """What independent witnesses know of a module's size.
 
         config.json comes first, since vLLM allocates after it, then the base model, then the
         neighbours.
         """
-        others = witness_sizes(self.checkpoint.config, self.modules)
+        others = witness_sizes(self.checkpoint.config, self.modules, self.built)
         base = self.base_model
         if base is None or not base.usable:
             return others

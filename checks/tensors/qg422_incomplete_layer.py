@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from quantgate.findings import Confidence, Fault, Outcome
 from quantgate.rules import rule
+from quantgate.vllm.completeness import lacking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
 
 @rule("QG422", "incomplete-layer", outcome=Outcome.SILENT)
 def check(model: Model) -> Iterator[Fault]:
-    """A layer lacks a module that the other layers of its kind have.
+    """A layer lacks a module that vLLM builds, or that the other layers of its kind have.
 
     ## What it checks
 
-    The modules of each decoder layer against those of the layers of the same kind: the same entry
-    of the config's `layer_types`, the same blocks, dense or sparse. Experts count once. A module
-    that is fused on disk counts as its projections. `input_layernorm` is asked of every layer.
+    The modules of each decoder layer against those that vLLM builds for the architecture, where
+    that is known, and against those of the layers of the same kind: the same entry of the config's
+    `layer_types`, the same blocks, dense or sparse. Experts count once. A module that is fused on
+    disk counts as its projections. `input_layernorm` is asked of every layer.
 
     ## Why it matters
 
@@ -47,20 +49,24 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Not checked
 
-    What every layer of a kind lacks. A layer that is the only one of its kind.
+    What every layer of a kind lacks, and a layer that is the only one of its kind, for
+    architectures of which it is not known what vLLM builds.
     """
     decoder = model.decoder
     if decoder is None:
         return
-    for index, names in decoder.missing_modules().items():
-        for name in names:
+    built = lacking(model.built, decoder, model.modules) if model.built else {}
+    peers = decoder.missing_modules()
+    for index in sorted(built.keys() | peers.keys()):
+        certain = set(built.get(index, ()))
+        for name in sorted(certain | set(peers.get(index, ()))):
+            why = "vLLM builds" if name in certain else "The other layers of this kind have"
             yield Fault(
-                message="The other layers of this kind have these modules, and here no tensor of "
-                "them is stored: vLLM leaves them uninitialised, so the server starts and answers "
-                "nonsense.",
+                message=f"{why} these modules, and here no tensor of them is stored: vLLM leaves "
+                "them uninitialised, so the server starts and answers nonsense.",
                 module=f"{decoder.root}.{index}.{name}",
-                expected="stored, as in the other layers",
+                expected="stored" if name in certain else "stored, as in the other layers",
                 found="absent",
                 fix="Export again, or upload the weight file that holds them.",
-                confidence=Confidence.LIKELY,
+                confidence=Confidence.CERTAIN if name in certain else Confidence.LIKELY,
             )

@@ -21,7 +21,7 @@ def check(model: Model) -> Iterator[Fault]:
     ## What it checks
 
     That there is an embedding and a norm outside the layers, under any usual name, and an output
-    head where `tie_word_embeddings` is false.
+    head where `tie_word_embeddings` is false, or is left out and false by default.
 
     ## Why it matters
 
@@ -47,17 +47,18 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Not checked
 
-    A head where the config does not say whether it is tied; towers.
+    Towers. A head of an architecture that vLLM's classes were not looked at for, where the config
+    does not say whether it is tied.
     """
     decoder = model.decoder
     if decoder is None:
         return
-    for module in missing_outer(model.checkpoint.config, decoder, model.modules):
+    for module in missing_outer(model.checkpoint.config, decoder, model.modules, model.built):
         head = module == "lm_head"
         yield Fault(
             message="No tensor of this module is stored: vLLM leaves it uninitialised, so the "
             "server starts and answers nonsense."
-            + (" The config says that the head is not tied to the embedding." if head else ""),
+            + (" By the config, the head is not tied to the embedding." if head else ""),
             module=module,
             expected="stored",
             found="absent",

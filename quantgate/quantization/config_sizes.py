@@ -1,4 +1,7 @@
-"""The sizes that config.json implies for the modules of known architectures.
+"""Sizes that config.json implies where what vLLM builds does not show which keys make them.
+
+Latent attention can be built in a few sizes only, so that no keys can be told apart, and linear
+attention multiplies more keys than `quantgate.vllm.built` looks for.
 
 Source: the `__init__` of the model classes, vLLM 0.32.0, vllm/model_executor/models.
 """
@@ -18,38 +21,18 @@ Size = tuple[int | None, int | None]  # (N, K)
 class Attention(Enum):
     """How an architecture's attention follows from its config."""
 
-    PLAIN = "plain"
-    GATED = "gated"  # q_proj is twice as high: half of it gates the output
+    LINEAR = "linear"  # some layers have none, but a recurrent block
     LATENT = "latent"  # q and kv go through low-rank projections
     OPEN = "open"  # differs by layer
 
 
-_OWN_HEAD_SIZE = frozenset(  # vLLM computes the head size itself and never reads `head_dim`
-    {
-        *("Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "CohereForCausalLM", "Cohere2ForCausalLM"),
-        *("Olmo2ForCausalLM", "Olmo3ForCausalLM"),
-    }
-)
 KNOWN: Mapping[str, Attention] = {
-    **dict.fromkeys(
-        (
-            *("LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM", "Phi3ForCausalLM"),
-            *("Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM"),
-            *("GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM", "GraniteForCausalLM"),
-            *("CohereForCausalLM", "Cohere2ForCausalLM", "Olmo2ForCausalLM", "Olmo3ForCausalLM"),
-            *("Glm4ForCausalLM", "Glm4MoeForCausalLM", "Ministral3ForCausalLM"),
-            *("Gemma3ForConditionalGeneration", "Mistral3ForConditionalGeneration"),
-            *("Qwen2_5_VLForConditionalGeneration", "Qwen2VLForConditionalGeneration"),
-            *("Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration"),
-        ),
-        Attention.PLAIN,
-    ),
     **dict.fromkeys(
         (
             *("Qwen3NextForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"),
             *("Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"),
         ),
-        Attention.GATED,
+        Attention.LINEAR,
     ),
     **dict.fromkeys(
         ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM"),
@@ -94,9 +77,7 @@ def config_sizes(config: Mapping[str, Any]) -> ConfigSizes | None:
     if kind is Attention.LATENT:
         attention = _latent(c, hidden)
     elif kind is not Attention.OPEN:
-        attention = _heads(c, hidden, gated=kind is Attention.GATED, own=first in _OWN_HEAD_SIZE)
-    if kind is Attention.GATED:
-        attention.update(_linear_attention(c, hidden))
+        attention = _linear_attention(c, hidden)
     return ConfigSizes(
         {**attention, **_mlp(hidden, c("intermediate_size"))},
         _mlp(hidden, c("moe_intermediate_size") or c("intermediate_size")),
@@ -128,24 +109,6 @@ class _Numbers:
 def _plus(*terms: int | None) -> int | None:
     known = [t for t in terms if t is not None]
     return sum(known) if len(known) == len(terms) else None
-
-
-def _heads(c: _Numbers, hidden: int | None, *, gated: bool, own: bool) -> dict[str, Size]:
-    heads = c("num_attention_heads")
-    kv_heads = c("num_key_value_heads") or heads
-    computed = hidden // heads if hidden and heads else None
-    head = c("head_dim") or computed
-    if own and head != computed:
-        head = None
-    q, kv = c.total(heads, head), c.total(kv_heads, head)
-    rows = c.total(2, q) if gated else q
-    return {
-        "q_proj": (rows, hidden),
-        "k_proj": (kv, hidden),
-        "v_proj": (kv, hidden),
-        "qkv_proj": (_plus(rows, kv, kv), hidden),
-        "o_proj": (hidden, q),
-    }
 
 
 def _latent(c: _Numbers, hidden: int | None) -> dict[str, Size]:

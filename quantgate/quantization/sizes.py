@@ -10,12 +10,14 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from quantgate.quantization.config_sizes import KNOWN, Attention, config_sizes
+from quantgate.quantization.config_sizes import config_sizes
 from quantgate.quantization.observed import observe
 from quantgate.quantization.scheme import Sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from quantgate.vllm.built import Built
 
 CONFIG, NEIGHBOURS = "config.json", "neighbouring tensors"
 _OTHER_TOWERS = ("vision", "visual", "audio", "image", "speech", "projector")
@@ -24,15 +26,16 @@ _OTHER_TOWERS = ("vision", "visual", "audio", "image", "speech", "projector")
 def witness_sizes(
     config: Mapping[str, Any],
     modules: Mapping[str, Mapping[str, tuple[str, tuple[int, ...]]]],
+    built: Built | None = None,
 ) -> Callable[[str], Sizes]:
     """A function from a module name to what is known of its size.
 
     Args:
         config: The content of config.json.
         modules: Module name → leaf → (dtype, shape).
+        built: What vLLM builds for the architecture, if that is known.
     """
     declared = config_sizes(config)
-    plain = _has_plain_heads(config)
     hidden = _hidden_size(modules)
     wide = _hidden_by_position(hidden)
 
@@ -41,26 +44,22 @@ def witness_sizes(
         if any(t in module for t in _OTHER_TOWERS):
             return Sizes()
         leaf = module.rpartition(".")[2]
-        given = declared.of(module) if declared else None
+        given = built.size(module) if built else None
+        if declared and (given is None or None in given):
+            n, k = declared.of(module) or (None, None)
+            given = (given[0] or n, given[1] or k) if given else (n, k)
         found = Sizes(*given, CONFIG) if given else None
         n, k = wide.get(leaf, (None, None))
         if leaf in {"down_proj", "w2"}:
             k = _width_of_sibling(module, modules, ("up_proj", "gate_proj", "w3", "w1"))
         if found is None:
             return Sizes(n, k, NEIGHBOURS) if n or k else Sizes()
-        if leaf == "o_proj" and plain:
+        if leaf == "o_proj" and found.k and sizes(f"{module[:-6]}q_proj").n == found.k:
             k = _width_of_sibling(module, modules, ("q_proj",))
         disputed = any(a and b and a != b for a, b in ((n, found.n), (k, found.k)))
         return replace(found, disputed=True) if disputed else found
 
     return sizes
-
-
-def _has_plain_heads(config: Mapping[str, Any]) -> bool:
-    """Whether o_proj takes as many values as q_proj gives."""
-    names = config.get("architectures")
-    first = names[0] if isinstance(names, list) and names else None
-    return isinstance(first, str) and KNOWN.get(first) is Attention.PLAIN
 
 
 def _hidden_by_position(hidden: int | None) -> dict[str, tuple[int | None, int | None]]:

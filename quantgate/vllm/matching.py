@@ -7,7 +7,7 @@ release matches is in `dialect`, what it calls things in `naming`. Source: vLLM 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -147,6 +147,7 @@ class Matcher:
 
     def decide(self, layer: Layer) -> Decision:
         """The scheme that vLLM gives to a layer; a broken pattern decides nothing."""
+        layer = replace(layer, prefix=self._naming.announced(layer.prefix))
         name = leaf(layer.prefix)
         # A usual name is that of another part's layer as well (a tower's qkv_proj).
         if name in self._naming.dense and not (layer.shards and name in USUAL):

@@ -25,6 +25,14 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "qkv_proj": ("q_proj", "k_proj", "v_proj"),
     "gate_up_proj": ("gate_proj", "up_proj"),
 }
+# Where a class builds a part under one name and announces it to the quantization config under
+# another: lists must use the second. (path, what vLLM's prefix has there), equal in 0.11 to 0.33;
+# vllm/model_executor/models/{minimax_m2,jamba,falcon_h1}.py.
+_ANNOUNCED: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "MiniMaxM2ForCausalLM": ((".block_sparse_moe.", ".mlp."),),
+    "JambaForCausalLM": ((".mamba.", ".mixer."),),
+    "FalconH1ForCausalLM": ((".self_attn.", "."),),
+}
 _SCALES = ("weight_scale", "weight_scale_inv", "input_scale")
 AT_RUN_TIME = "mappings-made-at-run-time"
 
@@ -75,6 +83,12 @@ class Naming:
         """The name that vLLM gives a checkpoint module, not yet fused; None if dropped."""
         mapped = self.mapper.map(f"{name}.weight")
         return None if mapped is None else mapped[0].removesuffix(".weight")
+
+    def announced(self, prefix: str) -> str:
+        """The name of a layer as its class tells it to the quantization config."""
+        for built, told in _ANNOUNCED.get(self.architecture, ()):
+            prefix = prefix.replace(built, told, 1)
+        return prefix
 
     @property
     def renames_scales(self) -> bool:

@@ -18,6 +18,8 @@ from quantgate.vllm.naming import USUAL
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from quantgate.vllm.built import Built
+
 _LAYER = re.compile(r"^((?:[^.]+\.)*?(?:layers|h|blocks))\.(\d+)\.")
 _EXPERT = re.compile(r"^(.*\.experts)\.(\d+)\.(.+)$")
 _TOWERS = ("vision", "visual", "audio", "speech", "image", "mtp", "draft", "eagle")
@@ -184,14 +186,24 @@ def expert_blocks(config: Mapping[str, Any], modules: Iterable[str]) -> tuple[Ex
 
 
 def missing_outer(
-    config: Mapping[str, Any], decoder: Decoder, modules: Mapping[str, object]
+    config: Mapping[str, Any],
+    decoder: Decoder,
+    modules: Mapping[str, Mapping[str, object]],
+    built: Built | None = None,
 ) -> tuple[str, ...]:
     """Modules outside the layers that every decoder needs and that are not stored.
 
-    An embedding and a final norm; an output head where the config says outright that it is not
-    tied to the embedding. Looked for under every usual name, so that only a real gap is found.
+    An embedding and a final norm; an output head where the config says outright, or by what it
+    leaves out, that it is not tied to the embedding. Looked for under every usual name, so that
+    only a real gap is found.
     """
-    outside = [m for m in modules if not _LAYER.match(f"{m}.") and not any(t in m for t in _TOWERS)]
+    outside = [
+        module
+        for module, leaves in modules.items()
+        if not _LAYER.match(f"{module}.")
+        and not any(t in module for t in _TOWERS)
+        and leaves.keys() != {"bias"}
+    ]
     leaves = {m.rpartition(".")[2] for m in outside}
     parent = decoder.root.rpartition(".")[0]
     head = f"{parent}." if parent else ""
@@ -203,10 +215,14 @@ def missing_outer(
         missing.append(f"{head}norm")
     text = text_config(config)
     tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings"))
+    if tied is None and built is not None:
+        tied = built.tied
     names = config.get("architectures")
     first = names[0] if isinstance(names, list) and names else ""
     generates = isinstance(first, str) and ("ForCausalLM" in first or "Conditional" in first)
     always_tied = isinstance(first, str) and first.startswith(_ALWAYS_TIED)
+    if built is not None:
+        always_tied = built.always_tied
     heads = {"lm_head", "output", "embed_out", "head"}
     if tied is False and generates and not always_tied and heads.isdisjoint(leaves):
         missing.append("lm_head")

@@ -1,0 +1,161 @@
+"""What vLLM builds for an architecture: which modules, how large, hanging on which config keys.
+
+Found out by building each architecture with sizes of our choice (`tools/vllm_probe`, vLLM 0.32.0)
+and kept in `facts/built.json`: sizes as keys of config.json, so that a module's true size needs no
+table of formulas. Where a key decides whether a module is there, or how large it is, an entry says
+so, and it holds only for configs with that value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from quantgate.vllm.naming import naming_of
+from quantgate.vllm.structure import text_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from quantgate.vllm.naming import Naming
+
+RELEASE = "0.32.0"
+"""The release that the facts were found with; sizes do not depend on it."""
+
+_LAYER = re.compile(r"^(?:.*\.)?(?:layers|h|blocks)\.\d+\.(.+)$")
+_EXPERT = re.compile(r"(?<=experts\.)\d+(?=\.)")
+_MAX = 1 << 31
+
+
+@dataclass(frozen=True)
+class Built:
+    """What vLLM builds for one config.json.
+
+    Attributes:
+        record: The architecture's line of `facts/built.json` (format: `tools/vllm_probe/solve.py`).
+        text: The part of config.json that describes the decoder.
+        naming: The names of the release that the facts were found with.
+    """
+
+    record: Mapping[str, Any]
+    text: Mapping[str, Any]
+    naming: Naming
+
+    @property
+    def always_tied(self) -> bool:
+        """Whether the embedding is the head whatever the config says."""
+        return bool(self.record.get("always_tied"))
+
+    @property
+    def tied(self) -> bool | None:
+        """What `tie_word_embeddings` is where the config does not say."""
+        tied = self.record.get("tied")
+        return tied if type(tied) is bool else None
+
+    def size(self, module: str) -> tuple[int | None, int | None] | None:
+        """(N, K) of a linear module or embedding by its checkpoint name, None if not known."""
+        size = (self.entry(module) or {}).get("size")
+        if size is None or len(size) != 2:
+            return None
+        return self._number(size[0]), self._number(size[1])
+
+    def width(self, module: str) -> int | None:
+        """Length of the one-dimensional weight of a module (a norm), None if not known."""
+        shape = (self.entry(module) or {}).get("shape")
+        return self._number(shape[0]) if shape is not None and len(shape) == 1 else None
+
+    def entry(self, module: str) -> Mapping[str, Any] | None:
+        """What is known of a checkpoint module, if it holds for this config."""
+        name = self.naming.module(module)
+        if name is None:
+            return None
+        layer = _LAYER.match(name)
+        table = self.record["layer"] if layer else self.record["outer"]
+        found = table.get(_EXPERT.sub("*", layer[1]) if layer else name)
+        return found if found is not None and self.holds(found) else None
+
+    def holds(self, entry: Mapping[str, Any]) -> bool:
+        """Whether the keys that an entry hangs on have the values it was found with."""
+        return all(self.text.get(k, v) == v for k, v in entry.get("when", {}).items())
+
+    def wanted(self) -> Iterator[tuple[str, str]]:
+        """(path below a layer, `every` | `sparse` | `dense`) of what vLLM builds in those layers.
+
+        Shards by their own names, routed experts left out.
+        """
+        for path, entry in self.record["layer"].items():
+            where = entry.get("in", "some")
+            fused = path.rpartition(".")[2] in self.naming.fused
+            if where != "some" and not fused and "experts.*." not in path and self.holds(entry):
+                yield path, where
+
+    @cached_property
+    def _defaults(self) -> Mapping[str, Any]:
+        defaults: Mapping[str, Any] = self.record.get("defaults", {})
+        return defaults
+
+    def _number(self, expression: str | None) -> int | None:
+        return None if expression is None else evaluate(expression, self._key)
+
+    def _key(self, key: str) -> int | None:
+        value = self.text.get(key)
+        if value is None and key in self._defaults:
+            default = self._defaults[key]
+            return default if type(default) is int else self._number(default)
+        return value if type(value) is int and 0 < value < _MAX else None
+
+
+def evaluate(expression: str, key: Callable[[str], int | None]) -> int | None:
+    """The value of `a`, `2*a*b`, `a//b*c` or a sum of those.
+
+    None where a key has no value or a division is not exact.
+    """
+    total = 0
+    for term in expression.split("+"):
+        value = 1
+        for factor in term.split("*"):
+            name, _, divisor = factor.partition("//")
+            number = int(name) if name.isdigit() else key(name)
+            by = key(divisor) if divisor else 1
+            if number is None or not by or number % by:
+                return None
+            value *= number // by
+        total += value
+    return total
+
+
+def built_for(config: Mapping[str, Any]) -> Built | None:
+    """What vLLM builds for a config.json, None for an architecture without such facts."""
+    names = config.get("architectures")
+    first = names[0] if isinstance(names, list) and names else None
+    record = _record(first) if isinstance(first, str) else None
+    if record is None:
+        return None
+    return Built(record, text_config(config), naming_of(config, RELEASE))
+
+
+@cache
+def _text() -> str:
+    path = resources.files("quantgate.vllm.facts") / "built.json"
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def _record(architecture: str) -> Mapping[str, Any] | None:
+    """The line of an architecture; the rest of the file is not parsed."""
+    start = f"\n{json.dumps(architecture)}: "
+    at = _text().find(start)
+    if at < 0:
+        return None
+    end = _text().find("\n", at + 1)
+    record: Mapping[str, Any] = json.loads(_text()[at + len(start) : end].rstrip(","))
+    return record
+
+
+def architectures() -> tuple[str, ...]:
+    """The architectures that there are such facts of."""
+    return tuple(json.loads(_text()))
