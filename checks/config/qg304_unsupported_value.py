@@ -23,10 +23,11 @@ def check(model: Model) -> Iterator[Fault]:
     Every key that vLLM reads, against the values and types it accepts: GPTQ takes 4 or 8 bits,
     symmetric (before 0.23 also 2 and 3 bits, asymmetric, and any group size); AWQ 4 bits; FP8 a
     static or dynamic `activation_scheme`, dynamic only with `weight_block_size`; the arguments of
-    compressed-tensors what its validator accepts (before 0.23 no `actorder: static` without
-    groups), a `kv_cache_scheme` of symmetric FP8 per tensor
-    or per head (from 0.16 on, before it is not read), no `sparsity_config` with targets (2:4 from
-    0.19.1 on, any other from 0.23 on), and the `transform_config` that its validator accepts.
+    compressed-tensors what its validator accepts (before 0.23 no `actorder: static` without groups,
+    before 0.14 no `scale_dtype` and `zp_dtype`, which newer exporters write as null), a
+    `kv_cache_scheme` of symmetric FP8 per tensor or per head (from 0.16 on, before it is not read),
+    no `sparsity_config` with targets (2:4 from 0.19.1 on, any other from 0.23 on), and the
+    `transform_config` that its validator accepts.
 
     ## Why it matters
 
@@ -63,15 +64,18 @@ def check(model: Model) -> Iterator[Fault]:
         if declaration is None or problem.kind is not ProblemKind.VALUE:
             continue
         one_value = problem.patch_value is not ...
+        fix = f"Quantize again with {problem.expected}, or correct the value if the tensors "
+        fix += "are not what it says."
+        if one_value:
+            fix = f"Write {problem.expected}."
+        elif problem.expected == "absent":
+            fix = "Delete the key."
         yield Fault(
             message=f"vLLM does not take this value: `{problem.error}`",
             tensor=problem.key or declaration.origin,
             expected=problem.expected,
             found=problem.found,
-            fix=f"Write {problem.expected}."
-            if one_value
-            else f"Quantize again with {problem.expected}, or correct the value if the tensors "
-            "are not what it says.",
+            fix=fix,
             patch=declaration.patch(problem.key, problem.patch_value) if one_value else (),
             outcome=problem.outcome,
         )

@@ -24,7 +24,8 @@ def check(model: Model) -> Iterator[Fault]:
     in which vLLM chooses a scheme. Typical: FP8 weights with a `pack-quantized` or null `format`,
     4-bit integers as `float-quantized`, asymmetric INT8, static activations per token, asymmetric
     activations of packed integers, `mixed-precision` without a `format` in the group. `marlin-24`
-    from 0.16 on. Weight and `input_tensors` of every config of Quark.
+    from 0.16 on. NVFP4 with quantized inputs in another format than its own, before 0.23. Weight
+    and `input_tensors` of every config of Quark.
 
     ## Why it matters
 

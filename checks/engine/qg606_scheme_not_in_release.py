@@ -26,7 +26,7 @@ def check(model: Model) -> Iterator[Fault]:
     For every scheme in use, whether the release has any of the classes that can take it: MXFP4
     came between 0.13 and 0.16, MXFP8 between 0.19 and 0.23, packed integers with integer inputs
     between 0.23 and 0.27. Packed integers of 2, 3, 5, 6 or 7 bits load since 0.27, asymmetric ones
-    since 0.32. Experts of asymmetric packed integers load since 0.23.
+    since 0.32. Experts of asymmetric packed integers load since 0.23, blocks of FP8 since 0.11.
 
     ## Why it matters
 

@@ -14,6 +14,7 @@ from quantgate.quantization.compressed_tensors_extras import (
     sparse_format,
 )
 from quantgate.quantization.compressed_tensors_scheme import (
+    ACTIVATION_FORMATS,
     activations_text,
     format_that_works,
     is_marlin_24,
@@ -26,8 +27,10 @@ from quantgate.quantization.declaration import (
     Problem,
     ProblemKind,
     Reader,
+    shown,
     type_name,
 )
+from quantgate.quantization.scheme import Layout
 from quantgate.quantization.transforms import Transform, read_transforms
 
 if TYPE_CHECKING:
@@ -155,4 +158,25 @@ def _group(name: str, value: object, default_format: str) -> tuple[Group | None,
                 since=MARLIN_24_GONE if sparse else (),
             )
         )
+    if scheme is not None and scheme.layout is Layout.NVFP4 and inputs is not None:
+        problems += _nvfp4_format(layout, f"{prefix}format")
     return Group(name, targets, scheme, layout), problems
+
+
+def _nvfp4_format(layout: str, key: str) -> list[Problem]:
+    """Quantized inputs of NVFP4 were looked for in the formats of activations only."""
+    if layout in ACTIVATION_FORMATS:
+        return []
+    wanted = "nvfp4-pack-quantized"
+    error = "NotImplementedError: No compressed-tensors compatible scheme was found."
+    return [
+        Problem(
+            ProblemKind.SCHEME,
+            key,
+            f"format {shown(wanted)}",
+            layout or "null",
+            error,
+            patch_value=wanted,
+            until=(0, 23),
+        )
+    ]

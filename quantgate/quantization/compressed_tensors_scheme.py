@@ -26,6 +26,8 @@ _ARGUMENTS = frozenset(
         *("dynamic", "actorder", "scale_dtype", "zp_dtype", "observer", "observer_kwargs"),
     }
 )
+# The library has them since 0.13.0, and vLLM that release since 0.14.0 (0.13.0 pins 0.12.2).
+_LATE_ARGUMENTS = frozenset({"scale_dtype", "zp_dtype"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,14 @@ def read_arguments(
                 "absent",
                 "ValidationError: Extra inputs are not permitted",
             )
+        elif name in _LATE_ARGUMENTS:
+            reader.note(
+                ProblemKind.VALUE,
+                str(name),
+                "absent",
+                "ValidationError: Extra inputs are not permitted",
+                until=(0, 14),
+            )
     bits = value.get("num_bits", 8)
     kind = value.get("type", "int")
     size = value.get("group_size")
@@ -77,7 +87,7 @@ def read_arguments(
     if not isinstance(strategy, str) or strategy.lower() not in STRATEGIES | {"attn_head"}:
         expected = ", ".join(sorted(STRATEGIES))
         reader.note(ProblemKind.VALUE, "strategy", expected, "ValidationError: strategy")
-    if reader.problems:
+    if not all(p.until for p in reader.problems):
         return None, reader.problems
     strategy = strategy.lower()
     if strategy in {"group", "tensor_group"} and (size is None or size <= 0):

@@ -24,6 +24,8 @@ _CLASSES = {
     Layout.MXFP4: ("W4A4Mxfp4", "W4A16Mxfp4", "W4A8Mxfp4"),
     Layout.MXFP8: ("W8A8Mxfp8",),
 }
+# _is_fp8_w8a8 of 0.10.2 knows scales per tensor and per channel only.
+_FP8_BLOCKS = (0, 11)
 # WNA16 took 4 and 8 bits only, and asymmetric ones of these only for longer
 # (compressed_tensors_wNa16.py WNA16_SUPPORTED_TYPES_MAP, WNA16_ZP_SUPPORTED_TYPES_MAP).
 _ANY_BITS = (0, 27)
@@ -37,6 +39,8 @@ def has_scheme(scheme: Scheme, release: str, *, experts: bool = False) -> bool:
     known = nearest(release)
     if experts and scheme.layout is Layout.PACKED and not scheme.symmetric:
         return known.version >= _ASYMMETRIC_EXPERTS
+    if scheme.layout is Layout.FP8 and scheme.block is not None and known.version < _FP8_BLOCKS:
+        return False
     if not _classes(scheme):
         return True
     return any(True for _ in class_minimums(scheme, known)) and _takes_bits(scheme, known)
