@@ -80,7 +80,7 @@ def check_sparsity(raw: Mapping[str, Any], reader: Reader) -> None:
     reader.add(
         ProblemKind.VALUE,
         "sparsity_config",
-        "absent",
+        "no sparsity",
         f"format {shown(sparsity.get('format'))}, {shown(sparsity.get('sparsity_structure'))}",
         "Sparse24 models are no longer supported by vLLM"
         if two_four
