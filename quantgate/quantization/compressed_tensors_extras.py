@@ -21,7 +21,7 @@ _KV_STRATEGIES = ("tensor", "attn_head")
 # 0.19.1 already refuses what it would have run with the kernels for 2:4 sparsity.
 _NO_24 = (0, 19, 1)
 _NO_SPARSITY = (0, 23)
-_24_FORMATS = frozenset({"dense", "sparse-24-bitmask"})
+_24_FORMATS = ("dense", "sparse-24-bitmask")
 
 
 def check_kv_cache(raw: Mapping[str, Any], reader: Reader) -> None:

@@ -86,7 +86,7 @@ def _group(name: str, group: object, reader: Reader) -> list[Transform]:
     transforms = []
     for place in places:
         location = place.get("location") if isinstance(place, dict) else None
-        if location not in ONLINE | ATTENTION | OFFLINE:
+        if not isinstance(location, str) or location not in ONLINE | ATTENTION | OFFLINE:
             expected = f"a location: {', '.join(sorted(ONLINE | ATTENTION | OFFLINE))}"
             error = "ValidationError for TransformArgs"
             reader.add(ProblemKind.VALUE, "apply", expected, str(location)[:60], error)

@@ -206,6 +206,23 @@ DECLARATIONS: dict[str, Any] = {
     "pack-asym": _ct("pack-quantized", _int(4, "group", 128, symmetric=False)),
     "pack-channel": _ct("pack-quantized", _int(8, "channel")),
     "pack-3bit": _ct("pack-quantized", _int(3, "group", 128)),
+    "pack-extras": _ct("pack-quantized", _int(4, "group", 128))
+    | {
+        "kv_cache_scheme": _float(8, "tensor"),
+        "sparsity_config": {"format": "dense", "sparsity_structure": "unstructured", "targets": []},
+        "transform_config": {
+            "config_groups": {
+                "R1": {
+                    "type": "hadamard",
+                    "apply": [{"targets": ["Linear"], "location": "weight_input", "ignore": []}],
+                },
+                "R3": {
+                    "type": "hadamard",
+                    "apply": [{"targets": ["re:.*self_attn$"], "location": "k_cache"}],
+                },
+            }
+        },
+    },
     "w4a8-fp8": _ct("pack-quantized", _int(4, "group", 128), _float(8, "token", dynamic=True)),
     "w4a8-int": _ct("int-quantized", _int(4, "channel"), _int(8, "token", dynamic=True)),
     "int8": _ct("int-quantized", _int(8, "channel"), _int(8, "token", dynamic=True)),
@@ -302,7 +319,7 @@ def linear_tensors(method: str, n: int, k: int) -> Tensors:
                 "qzeros": f"I32[{g},{n // 8}]",
                 "scales": f"F16[{g},{n}]",
             }
-        case "pack" | "pack-asym" | "pack-channel" | "pack-3bit" | "w4a8-fp8":
+        case "pack" | "pack-asym" | "pack-channel" | "pack-3bit" | "pack-extras" | "w4a8-fp8":
             per, g = (4, 1) if method == "pack-channel" else (8, k // 128)
             words = k * 3 // 32 if method == "pack-3bit" else k // per
             tensors = {
