@@ -189,7 +189,9 @@ class Matcher:
             return Decision(None, "ignore")
         target = self._dialect.target(layer.prefix, layer.cls, self._targets, self._packed)
         if target is None:
-            error = "" if self._dialect.unmatched_is_dense else "Unable to find matching target"
+            # Without any target no release looks for one (get_scheme).
+            lenient = self._dialect.unmatched_is_dense or not declared.targets
+            error = "" if lenient else "Unable to find matching target"
             return Decision(None, "no target", error=error)
         scheme = self._scheme(declared, target)
         by = f"target {self._origin[target]}"
