@@ -35,7 +35,8 @@ def run(environ: Mapping[str, str], job: Job) -> int:
         chosen = select(environ, event, api, job.workspace)
         if chosen.settings.plan:
             publish_plan(chosen, job)
-            return ExitCode.PASS
+            if chosen.models:
+                return ExitCode.PASS
         report = _report(chosen, job)
     except SettingsError as error:
         refuse(error.problems, job)

@@ -1,4 +1,4 @@
-"""The command line: `quantgate check`, `dry-load`, `fix`, `explain`, `rules`, `pack`.
+"""The command line: `quantgate check`, `dry-load`, `fix`, `explain`, `rules`, `plan`, `pack`.
 
 Everything heavy is imported by the command that needs it, so that `--help` answers at once.
 """
@@ -301,6 +301,35 @@ def rules() -> None:
 
     for rule in all_rules():
         click.echo(f"{rule.id}  {rule.severity:<7}  {rule.name:<32}  {rule.summary}")
+
+
+@app.command()
+@click.argument("sources", nargs=-1, metavar="SOURCE...")
+@click.option("--manifest", metavar="FILE[#PLACE]", help="A YAML or JSON file that lists models.")
+@click.option("--jobs", type=click.IntRange(1, 256), default=8, show_default=True)
+def plan(*, sources: tuple[str, ...], manifest: str | None, jobs: int) -> int:
+    """Print models as a matrix of jobs of about equal work, for GitHub Actions.
+
+    One line of JSON, as `strategy.matrix` takes it. Models are weighed by the sizes of their
+    headers, nothing is checked and nothing fetched.
+    """
+    from quantgate.exit_code import ExitCode
+    from quantgate.manifest import ManifestError, parse_manifest, split_manifest
+    from quantgate.plan import matrix, plan
+
+    models = dict.fromkeys(sources)
+    if manifest:
+        try:
+            text = Path(split_manifest(manifest)[0]).read_text("utf-8")
+            models |= dict.fromkeys(parse_manifest(text, manifest))
+        except (OSError, UnicodeDecodeError, ManifestError) as error:
+            raise click.UsageError(f"the manifest cannot be read: {error}") from None
+    if not models:
+        raise click.UsageError("name models, or a manifest that lists them")
+    if not all(map(str.isprintable, models)):
+        raise click.UsageError("a name with control characters cannot be handed on to another job")
+    click.echo(matrix(plan(tuple(models), jobs)))
+    return ExitCode.PASS
 
 
 @app.command()

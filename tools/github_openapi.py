@@ -19,6 +19,8 @@ OUTPUT = Path(__file__).parents[1] / "tests/data/github-openapi.json.gz"
 MEMBER = "package/generated/api.github.com.json"
 _REPO = "/repos/{owner}/{repo}"
 CALLS = {
+    f"{_REPO}/actions/artifacts": ["get"],
+    f"{_REPO}/actions/artifacts/{{artifact_id}}/{{archive_format}}": ["get"],
     f"{_REPO}/contents/{{path}}": ["get"],
     f"{_REPO}/git/trees/{{tree_sha}}": ["get"],
     f"{_REPO}/issues/comments/{{comment_id}}": ["patch"],

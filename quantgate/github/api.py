@@ -6,6 +6,7 @@ because a job that sleeps an hour for a limit to reset helps nobody.
 
 from __future__ import annotations
 
+import itertools
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -191,6 +192,45 @@ class Api:
         with _asking(f"for the pull requests from {head_branch}"):
             pulls = self._repository.get_pulls(state="open", head=head_branch)
             return [Pull(p.number, p.head.sha) for p in pulls]
+
+    def artifacts(self, name: str, branch: str) -> list[int]:
+        """The artifacts of this name from runs on a branch of this repository, newest first.
+
+        A fork may have a branch of the same name, and its artifacts are listed here as well.
+        """
+        with _asking(f"for the artifacts {name}"):
+            found = itertools.islice(self._repository.get_artifacts(name), 100)
+            runs = [(a.id, a.expired, a.raw_data.get("workflow_run") or {}) for a in found]
+        return sorted(
+            (
+                number
+                for number, expired, run in runs
+                if not expired
+                and run.get("head_branch") == branch
+                and run.get("head_repository_id") == run.get("repository_id")
+            ),
+            reverse=True,
+        )
+
+    def artifact(self, number: int, limit: int) -> bytes:
+        """The archive of an artifact, of at most `limit` bytes."""
+        import requests  # noqa: PLC0415  as PyGithub does it
+
+        path = f"/repos/{self._event.repository}/actions/artifacts/{number}/zip"
+        with _asking(f"for artifact {number}"):
+            status, headers, _ = self._github.requester.requestJson("GET", path)
+            place = headers.get("location", "")
+            if status != 302 or not place.startswith(("https://", self._event.api)):
+                raise ApiError(f"artifact {number} cannot be downloaded", status)
+            # Elsewhere: PyGithub would refuse to go there, and the token must not.
+            with requests.get(place, timeout=TIMEOUT, stream=True, allow_redirects=False) as answer:
+                answer.raise_for_status()
+                content = bytearray()
+                for chunk in answer.iter_content(1 << 16):
+                    content += chunk
+                    if len(content) > limit:
+                        raise ApiError(f"artifact {number} is larger than {limit:,} bytes")
+        return bytes(content)
 
     def review_comments(self, number: int) -> list[tuple[str, str, str]]:
         """(author, path, body) of every comment on a line of a pull request."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -142,15 +143,28 @@ class Workflow:
 
 
 @pytest.fixture
-def workflow(image: str, checkout: Path, source: Path, engine: dict[str, str]):
-    """Run one job of a workflow file as GitHub would for a pull request."""
+def workflow(image: str, checkout: Path, source: Path, engine: dict[str, str], tmp_path: Path):
+    """Run one job of a workflow file as GitHub would, for a pull request unless told otherwise."""
     act = shutil.which("act", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if not act:
         pytest.skip("act is not installed: pip install -r tests/e2e/requirements.lock")
 
-    def start(file: Path, job: str) -> Workflow:
+    def start(
+        file: Path,
+        job: str,
+        *,
+        event: str = "pull_request",
+        payload: Mapping[str, object] | None = None,
+        folder: Path = checkout,
+        api: str = "",
+    ) -> Workflow:
+        said = tmp_path / "event.json"
+        said.write_text(json.dumps(payload or {}))
+        # On the network of this machine, where a GitHub may listen.
+        there = ("--network", "host", "--env", f"GITHUB_API_URL={api}") if api else ()
         done = run(
-            *(act, "pull_request", "-W", file, "-j", job, "-C", checkout),
+            *(act, event, "-e", said, "-W", file, "-j", job, "-C", folder, *there),
+            *("-s", "GITHUB_TOKEN=0123456789abcdef", "--env", "GITHUB_REPOSITORY=acme/models"),
             *("-P", "ubuntu-latest=python:3.13-slim", "--pull=false", "--action-offline-mode"),
             *("--local-repository", f"quantgate/quantgate@v0={source}", "--no-cache-server"),
             *("--container-daemon-socket", "-", "--rm"),

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 import re
 import threading
+import zipfile
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -106,6 +108,8 @@ class GitHubServer:
         self.contents: dict[tuple[str, str], bytes] = {}
         self.trees: dict[str, dict[str, str]] = {}
         self.truncated = False
+        self.artifacts: dict[int, dict[str, Any]] = {}
+        self.archives: dict[int, bytes] = {}
         self.faults: list[Fault] = []
         self.calls: list[tuple[str, str]] = []
         self.tokens: set[str] = set()
@@ -213,6 +217,34 @@ class GitHubServer:
             self.review_comments.append(made)
         return 200, of("pull-request-review")
 
+    def add_artifact(
+        self, content: str, *, branch: str = "main", repository: int = 1, expired: bool = False
+    ) -> int:
+        """A report that a run on a branch left, of this repository (1) or of a fork."""
+        number = 500 + len(self.artifacts)
+        run = {
+            "id": number,
+            "repository_id": 1,
+            "head_repository_id": repository,
+            "head_branch": branch,
+            "head_sha": COMMITS["base"],
+        }
+        self.artifacts[number] = of(
+            "artifact", id=number, name="quantgate-report", expired=expired, workflow_run=run
+        )
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("report.json", content)
+        self.archives[number] = packed.getvalue()
+        return number
+
+    def get_artifacts(self, query: dict[str, str], **_: Any) -> Any:
+        found = [a for a in self.artifacts.values() if a["name"] == query.get("name", a["name"])]
+        return 200, {"total_count": len(found), "artifacts": found}
+
+    def get_archive(self, number: str, **_: Any) -> Any:
+        return 302, f"{self.host}/store/{number}"
+
     def get_tree(self, sha: str, **_: Any) -> Any:
         if sha not in self.trees:
             return 404, None
@@ -240,6 +272,8 @@ class GitHubServer:
 
 _R = r"/repos/acme/models"
 ROUTES = (
+    ("GET", rf"{_R}/actions/artifacts", "get_artifacts"),
+    ("GET", rf"{_R}/actions/artifacts/(?P<number>\d+)/zip", "get_archive"),
     ("GET", rf"{_R}/pulls", "get_pulls"),
     ("GET", rf"{_R}/pulls/(?P<number>\d+)", "get_pull"),
     ("GET", rf"{_R}/pulls/(?P<number>\d+)/files", "get_files"),
@@ -276,6 +310,11 @@ class _Handler(BaseHTTPRequestHandler):
         if fault:
             self.github.faults.remove(fault)
             self._send(fault.status, {"message": fault.message}, fault.headers)
+            return
+        if url.path.startswith("/store/"):
+            if "Authorization" in self.headers:
+                self.github.violations.append("a token was sent to where artifacts are kept")
+            self._send(200, self.github.archives[int(url.path.rpartition("/")[2])])
             return
         if url.path == self._graphql():
             self._viewer(json.loads(data))
@@ -322,6 +361,9 @@ class _Handler(BaseHTTPRequestHandler):
         links: dict[str, str] = {}
         if isinstance(value, list):
             value, links = self._page(path, value, parameters)
+        if status == 302:
+            self._send(status, None, {"Location": value})
+            return
         if status >= 400:
             self._send(status, {"message": "Not Found" if status == 404 else "Forbidden"})
             return
@@ -369,7 +411,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers: dict[str, str] | None = None,
         request: MockRequest | None = None,
     ) -> None:
-        data = json.dumps(value).encode()
+        data = value if isinstance(value, bytes) else json.dumps(value).encode()
         if request is not None:
             try:
                 description()[1].validate_response(request, MockResponse(data, status))
