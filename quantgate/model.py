@@ -266,16 +266,15 @@ class Model:
         return {
             module: scheme
             for module, scheme in declared.items()
-            if not (
-                scheme is not None
-                and (
-                    is_router(module)
-                    or any(t in module for t in _TOWERS)
-                    or not _DRAFT.isdisjoint(module.split("."))
-                )
-                and not is_quantized(self.modules[module])
-            )
+            if is_quantized(self.modules[module])
+            or not (self._is_draft(module) or (scheme is not None and _built_dense(module)))
         }
+
+    def _is_draft(self, module: str) -> bool:
+        """Whether only a draft model for speculative decoding loads a module."""
+        decoder = self.decoder
+        in_layers = decoder is not None and decoder.is_draft(module)
+        return in_layers or not _DRAFT.isdisjoint(module.split("."))
 
     @cached_property
     def differences(self) -> Mapping[Kind, tuple[tuple[str, Difference], ...]]:
@@ -335,6 +334,11 @@ class Model:
     def quantized_modules(self) -> tuple[str, ...]:
         """Modules whose tensors are those of a quantized module, whatever is declared."""
         return tuple(name for name in self.linears if is_quantized(self.modules[name]))
+
+
+def _built_dense(module: str) -> bool:
+    """Whether most classes build a module without quantization whatever the config says."""
+    return is_router(module) or any(t in module for t in _TOWERS)
 
 
 def _is_linear(name: str, leaves: Leaves) -> bool:

@@ -38,6 +38,7 @@ class BaseModel:
         source: What the user or the model card wrote, for messages.
         sizes: Module → (N, K) of its two-dimensional weight, if that is not packed.
         modules: Every module that owns a tensor.
+        biased: Modules with a bias; none if the base is quantized itself, since GPTQ adds zeros.
         missing: Modules that the base has and the checkpoint has not, in the base's names.
         surplus: Modules that the checkpoint has and the base has not, in the checkpoint's names.
         overlap: Share of the base's modules that the checkpoint has, from 0 to 1.
@@ -46,6 +47,7 @@ class BaseModel:
     source: str
     sizes: Mapping[str, tuple[int, int]]
     modules: frozenset[str]
+    biased: frozenset[str]
     missing: tuple[str, ...]
     surplus: tuple[str, ...]
     overlap: float
@@ -68,20 +70,25 @@ def read_base(
     """
     theirs: dict[str, str] = {}
     sizes: dict[str, tuple[int, int]] = {}
+    biased: set[str] = set()
     for tensor in base.tensors.values():
         module, leaf = split_name(tensor.name)
         name = canonical(module)
         if name is None or any(b in tensor.name for b in _BUFFERS):
             continue
         theirs.setdefault(name, module)
+        if leaf == "bias":
+            biased.add(name)
         if leaf == "weight" and len(tensor.shape) == 2 and tensor.dtype in _WHOLE:
             sizes[name] = (tensor.shape[0], tensor.shape[1])
+    quantized = any(t.name.endswith((".qweight", ".weight_scale")) for t in base.tensors.values())
     ours = {n: m for m in modules if (n := canonical(m)) is not None}
     common = theirs.keys() & ours.keys()
     return BaseModel(
         base.source,
         sizes,
         frozenset(theirs),
+        frozenset() if quantized else frozenset(biased),
         tuple(theirs[n] for n in theirs if n not in ours),
         tuple(m for n, m in ours.items() if n not in theirs and _is_real(modules[m])),
         len(common) / len(theirs) if theirs else 0.0,

@@ -123,6 +123,7 @@ class Dialect:
         experts_by_part: A skip entry below the experts skips them all (0.11).
         gptq_lists: GPTQ honours modules_in_block_to_quantize (0.11).
         gptq_empty_is_all: An empty GPTQ list means every layer (0.32); before, none.
+        compressed_head: compressed-tensors quantizes lm_head (0.23).
         modelopt_wildcards: ModelOpt's lists are wildcards (0.13); before, only substrings.
         modelopt_lm_head: ModelOpt quantizes lm_head (0.23).
         modelopt_weights_only: NVFP4 without quantized inputs is known from the groups (0.30).
@@ -136,6 +137,7 @@ class Dialect:
     experts_by_part: bool
     gptq_lists: bool
     gptq_empty_is_all: bool
+    compressed_head: bool
     modelopt_wildcards: bool
     modelopt_lm_head: bool
     modelopt_weights_only: bool
@@ -157,6 +159,7 @@ class Dialect:
             experts_by_part=version >= (0, 11),
             gptq_lists=version >= (0, 11),
             gptq_empty_is_all=version >= (0, 32),
+            compressed_head=version >= (0, 23) or method != "compressed-tensors",
             modelopt_wildcards=modelopt >= (0, 13),
             modelopt_lm_head=modelopt >= (0, 23),
             modelopt_weights_only=modelopt >= (0, 30),

@@ -182,6 +182,8 @@ class Matcher:
     def _compressed_tensors(self, declared: CompressedTensorsDeclaration, layer: Layer) -> Decision:
         if layer.cls == "RoutedExperts":
             return self._compressed_tensors_experts(declared, layer)
+        if layer.cls == "ParallelLMHead" and not self._dialect.compressed_head:
+            return Decision(None, "this release never quantizes the head")
         ignored = self._dialect.ignored(layer.prefix, self._ignore, self._packed)
         if isinstance(ignored, Disagreement):
             return _disagreement(ignored, "ignore")
@@ -253,7 +255,7 @@ class Matcher:
             return Decision(None, "lm_head is false")
         if layer.cls == "VocabParallelEmbedding":
             return Decision(None, "embeddings are never quantized")
-        if layer.cls not in {"RoutedExperts", "ParallelLMHead"}:
+        if layer.cls != "RoutedExperts":
             quantized = self._gptq_listed(declared, layer)
             if isinstance(quantized, Disagreement):
                 return _disagreement(quantized, "modules_in_block_to_quantize")
@@ -278,10 +280,8 @@ class Matcher:
     def _awq(self, declared: AwqDeclaration, layer: Layer) -> Decision:
         if layer.cls == "VocabParallelEmbedding":
             return Decision(None, "embeddings are never quantized")
-        if layer.cls == "ParallelLMHead":
-            if not declared.lm_head:
-                return Decision(None, "lm_head is false")
-            return _given(declared.scheme(), "lm_head is true")
+        if layer.cls == "ParallelLMHead" and not declared.lm_head:
+            return Decision(None, "lm_head is false")
         skipped: bool | Disagreement
         if declared.not_converted:
             entries = self._ignore.all

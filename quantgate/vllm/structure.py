@@ -25,6 +25,8 @@ _EXPERT = re.compile(r"^(.*\.experts)\.(\d+)\.(.+)$")
 _TOWERS = ("vision", "visual", "audio", "speech", "image", "mtp", "draft", "eagle")
 # Families whose vLLM classes use the embedding as the head whatever the config says.
 _ALWAYS_TIED = ("Cohere",)
+# Draft layers where config.json does not count them: the default of transformers' config class.
+_DRAFT_LAYERS = {"deepseek_v3": 1, "glm4_moe": 1}
 _FIRST_NORM = "input_layernorm"
 _EXPERT_COUNTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
 
@@ -50,6 +52,13 @@ class Decoder:
     def missing_layers(self) -> tuple[int, ...]:
         """Declared layers of which no tensor is stored."""
         return tuple(i for i in range(self.declared or 0) if i not in self.layers)
+
+    def is_draft(self, module: str) -> bool:
+        """Whether a module belongs to a layer that vLLM leaves to a draft model."""
+        match = _LAYER.match(f"{module}.")
+        if match is None or match[1] != self.root or self.declared is None:
+            return False
+        return self.declared <= int(match[2]) < self.declared + self.extra
 
     def surplus_layers(self) -> tuple[int, ...]:
         """Stored layers that vLLM does not build."""
@@ -143,10 +152,17 @@ def find_decoder(
     return Decoder(
         root,
         total,
-        count(text, "num_nextn_predict_layers", "num_mtp_layers") or 0,
+        _draft_layers(text),
         layers,
         kinds,
     )
+
+
+def _draft_layers(text: Mapping[str, Any]) -> int:
+    counted = count(text, "num_nextn_predict_layers", "num_mtp_layers")
+    kind = text.get("model_type")
+    default = _DRAFT_LAYERS.get(kind, 0) if isinstance(kind, str) else 0
+    return default if counted is None else counted
 
 
 @dataclass(frozen=True, slots=True)
