@@ -51,6 +51,9 @@ _DRAFT = frozenset({"mtp", "eh_proj"})
 _KV_SCALES = frozenset({"k_scale", "v_scale", "q_scale", "kv_scale", "output_scale"})
 _TOWERS = ("vision", "visual", "audio", "speech", "projector", "multi_modal")
 
+# Methods whose quantized towers were held against vLLM's loader.
+_SEEN_IN_TOWERS = frozenset({"compressed-tensors", "fp8", "modelopt", "quark", "gptq", "awq"})
+
 # What is derived from the files alone, whatever the target.
 _OF_THE_FILES = frozenset(
     {
@@ -267,8 +270,16 @@ class Model:
             module: scheme
             for module, scheme in declared.items()
             if is_quantized(self.modules[module])
-            or not (self._is_draft(module) or (scheme is not None and _built_dense(module)))
+            or not (self._is_draft(module) or (scheme is not None and self._built_dense(module)))
         }
+
+    def _built_dense(self, module: str) -> bool:
+        """Whether vLLM builds a module without quantization, or may, whatever the config says."""
+        if is_router(module):
+            return True
+        declaration = self.declaration
+        seen = declaration is not None and declaration.method in _SEEN_IN_TOWERS
+        return any(t in module for t in _TOWERS) and not (seen and self.naming.quantizes_towers)
 
     def _is_draft(self, module: str) -> bool:
         """Whether only a draft model for speculative decoding loads a module."""
@@ -334,11 +345,6 @@ class Model:
     def quantized_modules(self) -> tuple[str, ...]:
         """Modules whose tensors are those of a quantized module, whatever is declared."""
         return tuple(name for name in self.linears if is_quantized(self.modules[name]))
-
-
-def _built_dense(module: str) -> bool:
-    """Whether most classes build a module without quantization whatever the config says."""
-    return is_router(module) or any(t in module for t in _TOWERS)
 
 
 def _is_linear(name: str, leaves: Leaves) -> bool:

@@ -74,6 +74,17 @@ class Naming:
         return not self.known or AT_RUN_TIME in self.unknown
 
     @property
+    def quantizes_towers(self) -> bool:
+        """Whether the class is known to hand the quantization config to its vision tower.
+
+        Observed with vLLM 0.32.0's own loader (layers of the tower and the projector); the
+        constructors of 0.19.1 and later pass it on in the same way. `dense` names the layers of a
+        tower that get none.
+        """
+        version = tuple(int(p) for p in self.release.split("."))
+        return self.known and version >= (0, 19) and self.architecture in _TOWER_CLASSES
+
+    @property
     def tops(self) -> frozenset[str]:
         """First components of the names that the mapper makes."""
         tables = (*self.mapper.prefix, *self.mapper.substr)
@@ -125,6 +136,14 @@ def architecture_of(config: Mapping[str, Any]) -> str:
 
 # vLLM 0.33.0, config/model.py _SUFFIX_TO_DEFAULTS: a class that the registry lacks is looked up
 # with the other endings (a classifier of a known decoder).
+_TOWER_CLASSES = frozenset(
+    {
+        *("Gemma3ForConditionalGeneration", "Mistral3ForConditionalGeneration"),
+        *("Qwen2_5_VLForConditionalGeneration", "Qwen3VLForConditionalGeneration"),
+        *("Qwen3VLMoeForConditionalGeneration", "Qwen3_5ForConditionalGeneration"),
+        "Qwen3_5MoeForConditionalGeneration",
+    }
+)
 _ENDINGS = (
     *("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel", "ForTextEncoding"),
     *("EmbeddingModel", "ForSequenceClassification", "ForTokenClassification"),
