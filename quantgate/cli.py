@@ -1,4 +1,4 @@
-"""The command line: `quantgate check`, `dry-load`, `fix`, `explain`, `rules`, `plan`, `pack`.
+"""The command line: `quantgate check`, `dry-load`, `report`, `fix`, `explain`, `plan`, `pack`, ….
 
 Everything heavy is imported by the command that needs it, so that `--help` answers at once.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quantgate import __version__
+from quantgate.findings import TIERS
 
 if TYPE_CHECKING:
     from quantgate.report.model import Report
@@ -116,8 +117,7 @@ def check(
     from quantgate.settings import FAIL_ON
     from quantgate.targets import Target
 
-    if json_file == STDOUT and markdown_file == STDOUT:
-        raise click.UsageError("--json - and --markdown - cannot share standard output")
+    _one_stdout(json_file, markdown_file)
     report = check_models(
         sources,
         targets or (Target(),),
@@ -127,6 +127,62 @@ def check(
     )
     _show(report, json_file, markdown_file)
     return exit_code(report, FAIL_ON[fail_on])
+
+
+@app.command("report")
+@click.argument("files", nargs=-1, required=True, metavar="REPORT.json...")
+@click.option("--json", "json_file", metavar="FILE", help="Write the JSON report; - is stdout.")
+@click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown; - is stdout.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "never"]),
+    default="error",
+    show_default=True,
+    help="The least severity that makes the exit code 1.",
+)
+@click.option(
+    "--expect-model",
+    "models",
+    multiple=True,
+    metavar="SOURCE",
+    help="A model that has to be among them, else it is unverified; repeatable.",
+)
+@click.option(
+    "--expect-tier",
+    "tiers",
+    type=click.Choice(TIERS),
+    multiple=True,
+    help="A tier that every model must have been through, else it is unverified; repeatable.",
+)
+def join_reports(
+    *,
+    files: tuple[str, ...],
+    json_file: str | None,
+    markdown_file: str | None,
+    fail_on: str,
+    models: tuple[str, ...],
+    tiers: tuple[str, ...],
+) -> int:
+    """Join JSON reports: tiers and targets of the same model, and models of many jobs.
+
+    The worst verdict wins. A file that is missing or not a report makes the result unverified.
+
+    Exit code: as `quantgate check`.
+    """
+    from quantgate.exit_code import exit_code
+    from quantgate.report.files import read_reports
+    from quantgate.report.merge import merge_reports
+    from quantgate.settings import FAIL_ON
+
+    _one_stdout(json_file, markdown_file)
+    report = merge_reports(read_reports(files), models=models, tiers=tiers)
+    _show(report, json_file, markdown_file)
+    return exit_code(report, FAIL_ON[fail_on])
+
+
+def _one_stdout(*files: str | None) -> None:
+    if files.count(STDOUT) > 1:
+        raise click.UsageError("only one report can go to standard output")
 
 
 def _show(report: Report, json_file: str | None, markdown_file: str | None) -> None:

@@ -14,16 +14,16 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from quantgate.findings import Confidence, Finding, Outcome, Severity, Verdict, judge, worst
+from quantgate.findings import Confidence, Finding, Outcome, Severity, Verdict
 from quantgate.report.as_json import plain_value
 from quantgate.report.inert import plain
 from quantgate.report.model import ModelReport, Report, ResolvedTarget, Stats, TierResult
-from quantgate.report.words import summary_of
+from quantgate.report.settle import settled
 from quantgate.rules import DOCS_URL
 from quantgate.targets import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from jsonschema import Draft202012Validator
 
@@ -97,34 +97,21 @@ def _target(value: Mapping[str, Any]) -> Target:
 
 
 def _model(value: Mapping[str, Any]) -> ModelReport:
-    findings = tuple(map(_finding, value["findings"]))
-    tiers = tuple(_tier(t, findings) for t in value.get("tiers", ()))
-    verdicts = tuple(
-        (_target_name(name), worst([Verdict(claimed), judge(_of_target(findings, name))]))
-        for name, claimed in value.get("by_target", {}).items()
-    )
-    verdict = worst(
-        [
-            Verdict(value["verdict"]),
-            judge(findings),
-            *(t.verdict for t in tiers),
-            *(v for _, v in verdicts),
-        ]
-    )
-    # A model that could not be opened has no verdict by target, and its summary is the reason.
-    unopened = verdict is Verdict.UNVERIFIED and not (verdicts or findings)
-    return ModelReport(
-        source=value["source"],
-        revision=value["revision"],
-        verdict=verdict,
-        summary=value["summary"] if unopened else summary_of(verdict, verdicts, findings),
-        findings=findings,
-        declared=plain_value(value["declared"]),
-        observed=plain_value(value["observed"]),
-        resolution=tuple(map(_resolved, value["resolution"])),
-        stats=Stats(**value["stats"]),
-        verdicts=verdicts,
-        tiers=tiers,
+    verdicts = value.get("by_target", {}).items()
+    return settled(
+        ModelReport(
+            source=value["source"],
+            revision=value["revision"],
+            verdict=Verdict(value["verdict"]),
+            summary=value["summary"],
+            findings=tuple(map(_finding, value["findings"])),
+            declared=plain_value(value["declared"]),
+            observed=plain_value(value["observed"]),
+            resolution=tuple(map(_resolved, value["resolution"])),
+            stats=Stats(**value["stats"]),
+            verdicts=tuple((_target_name(name), Verdict(v)) for name, v in verdicts),
+            tiers=tuple(map(_tier, value.get("tiers", ()))),
+        )
     )
 
 
@@ -138,18 +125,9 @@ def _target_name(text: str) -> str:
     return known
 
 
-def _of_target(findings: Iterable[Finding], name: str) -> list[Finding]:
-    return [f for f in findings if not f.targets or name in f.targets]
-
-
-def _tier(value: Mapping[str, Any], findings: Iterable[Finding]) -> TierResult:
-    own = judge(f for f in findings if f.tier == value["tier"])
-    return TierResult(
-        tier=value["tier"],
-        verdict=worst([Verdict(value["verdict"]), own]),
-        summary=value["summary"],
-        facts=plain_value(value["facts"]),
-    )
+def _tier(value: Mapping[str, Any]) -> TierResult:
+    verdict, facts = Verdict(value["verdict"]), plain_value(value["facts"])
+    return TierResult(value["tier"], verdict, value["summary"], facts)
 
 
 def _finding(value: Mapping[str, Any]) -> Finding:

@@ -83,6 +83,8 @@ SENTENCES = (
     words.stats_words,
     words.tally,
     words.targets_words,
+    words.tier,
+    words.tiers_words,
     words.verdict_words,
 )
 

@@ -73,6 +73,9 @@ def _model(model: ModelReport, diff: list[str], paint: Paint) -> Iterator[str]:
     verdict = paint(model.verdict.value.upper(), model.verdict)
     yield f"{verdict} {_name(model)}{f': {found}' if found else ''}"
     yield f"  {plain_prose(words.consequence(model))}"
+    for tier in model.tiers:
+        said = f". {plain_prose(tier.summary)}" if tier.summary else ""
+        yield f"  {words.tier(tier)}{said}"
     for finding in sorted(model.findings, key=lambda f: f.severity.rank):
         yield ""
         yield from _finding(finding, paint)

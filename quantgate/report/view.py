@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from quantgate.findings import Finding
-    from quantgate.report.model import ModelReport, Report, ResolvedTarget
+    from quantgate.report.model import ModelReport, Report, ResolvedTarget, TierResult
 
 ALL = sys.maxsize
 
@@ -151,6 +151,8 @@ class ModelView:
         quant_map: (modules, layers with their scheme), a few lines for the whole model.
         resolution: Rows of the table of names.
         resolution_more: How many rows are not shown.
+        tiers: What each tier says, where there are others than the headers.
+        tier_facts: Name and value of what the tiers measured.
     """
 
     model: ModelReport
@@ -162,6 +164,8 @@ class ModelView:
     quant_map: tuple[tuple[str, str], ...]
     resolution: tuple[ResolvedTarget, ...]
     resolution_more: int
+    tiers: tuple[TierResult, ...]
+    tier_facts: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +230,10 @@ def _facts(declared: Mapping[str, Any], observed: Mapping[str, Any]) -> tuple[Fa
     return tuple(rows)
 
 
+def _tier_facts(tiers: Sequence[TierResult]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, words.fact(value)) for t in tiers for name, value in t.facts.items())
+
+
 def _quant_map(observed: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     rows = observed.get(QUANT_MAP)
     found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
@@ -250,6 +258,8 @@ def _model(model: ModelReport, detail: Detail) -> ModelView:
         quant_map=_quant_map(model.observed) if detail.facts else (),
         resolution=model.resolution[: detail.resolution],
         resolution_more=max(0, len(model.resolution) - detail.resolution),
+        tiers=model.tiers,
+        tier_facts=_tier_facts(model.tiers) if detail.facts else (),
     )
 
 

@@ -6,7 +6,17 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from quantgate.findings import Confidence, Outcome, Severity, Verdict, worst
+from quantgate.findings import (
+    DRY_LOAD,
+    HEADERS,
+    SMOKE,
+    TIERS,
+    Confidence,
+    Outcome,
+    Severity,
+    Verdict,
+    worst,
+)
 from quantgate.report.as_json import plain_value
 from quantgate.targets import Target
 
@@ -14,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quantgate.findings import Finding
-    from quantgate.report.model import ModelReport, Report
+    from quantgate.report.model import ModelReport, Report, TierResult
 
 ICONS = {
     Verdict.FAIL: "❌",
@@ -24,6 +34,12 @@ ICONS = {
     Severity.ERROR: "❌",
     Severity.WARNING: "⚠️",
     Severity.INFO: "ℹ️",
+}
+
+TIER_NAMES = {
+    HEADERS: "check of configs and headers",
+    DRY_LOAD: "dry load (vLLM's own loader, no weights)",
+    SMOKE: "smoke load (vLLM with the weights)",
 }
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -227,6 +243,35 @@ def _range(names: Sequence[str], among: Sequence[str]) -> str:
         if len(mine) > 1 and mine[-1].version < rest[0].version:
             return f"vLLM {mine[-1].release} and older"
     return "; ".join(map(target_words, mine))
+
+
+def tier(result: TierResult) -> str:
+    """`dry load (vLLM's own loader, no weights): failed`."""
+    name = TIER_NAMES.get(result.tier, result.tier)
+    return f"{name}: {_TIER_SAYS[result.verdict]}"
+
+
+_TIER_SAYS = {
+    Verdict.PASS: "passed",
+    Verdict.WARN: "passed, with warnings",
+    Verdict.FAIL: "failed",
+    Verdict.UNVERIFIED: "not verified",
+}
+
+
+def tiers_words(report: Report) -> str:
+    """What the verdicts of a run rest on: `Configs and tensor headers only, no weights`."""
+    seen = {name for model in report.models for name in model.tier_names}
+    if seen <= {HEADERS}:
+        return "Configs and tensor headers only, no weights"
+    return "From " + ", ".join(_TIER_READS[name] for name in TIERS if name in seen)
+
+
+_TIER_READS = {
+    HEADERS: "configs and tensor headers",
+    DRY_LOAD: "vLLM's own loader without weights",
+    SMOKE: "vLLM with the weights",
+}
 
 
 def place(finding: Finding) -> str:

@@ -11,7 +11,9 @@ from quantgate.rules import DOCS_URL
 from quantgate.targets import Target
 from tests.support import report_samples as samples
 
-NAMES = st.one_of(st.sampled_from(list(samples.HOSTILE.values())), st.text(max_size=30))
+# Long names have tests of their own; here they would drown the example that fails.
+HOSTILE = [text[:300] for text in samples.HOSTILE.values()]
+NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=30))
 COUNTS = st.integers(0, 2**53 - 1)
 TARGETS = st.sampled_from([samples.TARGET, Target(), Target("0.30.0", "cpu", 8)])
 VALUES = st.one_of(NAMES, COUNTS, st.booleans(), st.floats(allow_nan=False, allow_infinity=False))

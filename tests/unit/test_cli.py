@@ -78,7 +78,7 @@ def test_markdown_file(models: Path, tmp_path: Path) -> None:
         (["check", "x", "--target", "gpu=h100"], "sm75"),
         (["check", "x", "--target", "tp=0"], "from 1 to 1024"),
         (["check", "x", "--select", "QG999"], "quantgate rules"),
-        (["check", "x", "--json", "-", "--markdown", "-"], "cannot share"),
+        (["check", "x", "--json", "-", "--markdown", "-"], "only one report"),
         (["explain", "nonsense"], "no rule"),
         (["pack", "x", "-o", "y.zip"], ".json.gz"),
         (["check", "/", "--json", "/no/such/folder/x.json"], "cannot write"),
