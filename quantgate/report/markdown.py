@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from quantgate.report import inert, words
+from quantgate.report.compare import compare_reports
 from quantgate.report.inert import Inert
 from quantgate.report.view import LEVELS, view
 
@@ -66,6 +67,7 @@ FILTERS: dict[str, Callable[..., Inert]] = {
     "rule": _rule,
     "place_cell": _place_cell,
     "model": _model,
+    "change": lambda finding, change: Inert((change and change.of(finding)) or ""),
     "icon": lambda value: Inert(words.ICONS[value]),
     "number": lambda count: Inert(f"{int(count):,}"),
     "plural": lambda count, word: Inert(words.plural(int(count), inert.prose(word))),
@@ -75,6 +77,7 @@ FILTERS: dict[str, Callable[..., Inert]] = {
 
 
 SENTENCES = (
+    words.comparison_words,
     words.certainty,
     words.consequence,
     words.heading,
@@ -135,12 +138,17 @@ def _tidy(text: str) -> str:
 
 
 def to_markdown(
-    report: Report, *, budget: int = COMMENT_BUDGET, elsewhere: str = "the JSON report"
+    report: Report,
+    *,
+    before: Report | None = None,
+    budget: int = COMMENT_BUDGET,
+    elsewhere: str = "the JSON report",
 ) -> str:
     """The report as Markdown of at most `budget` bytes of UTF-8, the same bytes every time.
 
     Args:
         report: What to show.
+        before: The report on the base of the change; findings are then marked as new.
         budget: The most bytes, at least `MINIMUM_BUDGET`.
         elsewhere: Where a reader finds what had to be left out.
 
@@ -149,8 +157,9 @@ def to_markdown(
     """
     if budget < MINIMUM_BUDGET:
         raise ValueError(f"a budget of {budget} bytes is less than {MINIMUM_BUDGET}")
+    comparison = compare_reports(report, before) if before is not None else None
     for level in range(len(LEVELS)):
-        shown = view(report, level)
+        shown = view(report, level, comparison)
         if shown.lines * _SHORTEST_LINE > budget:
             continue
         text = _render(shown, elsewhere)

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from quantgate.findings import Severity, Verdict
 from quantgate.report import words
+from quantgate.report.compare import Comparison
 from quantgate.report.config_diff import diff_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from quantgate.findings import Finding
+    from quantgate.report.compare import ModelChange
     from quantgate.report.model import ModelReport, Report, ResolvedTarget, TierResult
 
 ALL = sys.maxsize
@@ -50,6 +52,7 @@ class Detail:
     left_out: str = ""
 
 
+MAX_FIXED = 20  # findings that are gone, per model
 # The observed fact that is a table of its own.
 QUANT_MAP = "quant map"
 LEVELS = (
@@ -153,6 +156,8 @@ class ModelView:
         resolution_more: How many rows are not shown.
         tiers: What each tier says, where there are others than the headers.
         tier_facts: Name and value of what the tiers measured.
+        change: The comparison with the report before, where there is one.
+        fixed: What is gone since then, as far as shown.
     """
 
     model: ModelReport
@@ -166,6 +171,8 @@ class ModelView:
     resolution_more: int
     tiers: tuple[TierResult, ...]
     tier_facts: tuple[tuple[str, str], ...]
+    change: ModelChange | None
+    fixed: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +183,7 @@ class View:
         report: All of it.
         detail: The level it was cut to.
         left_out: What this and the levels before dropped, in words.
+        comparison: With the report before; without models where there is none.
         models: Models shown in full, worst first.
         overview: Rows of the overview over several models: those that do not pass.
         overview_more: How many of these are not shown.
@@ -186,6 +194,7 @@ class View:
     report: Report
     detail: Detail
     left_out: tuple[str, ...]
+    comparison: Comparison
     models: tuple[ModelView, ...]
     overview: tuple[ModelReport, ...]
     overview_more: int
@@ -240,7 +249,8 @@ def _quant_map(observed: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((str(row.get("modules", "")), str(row.get("layers", ""))) for row in found)
 
 
-def _model(model: ModelReport, detail: Detail) -> ModelView:
+def _model(model: ModelReport, detail: Detail, comparison: Comparison) -> ModelView:
+    change = comparison.of(model)
     findings = sorted(model.findings, key=lambda f: f.severity.rank)
     # An unreadable file blocks whatever its severity says.
     blocking = [f for f in findings if f.severity is Severity.ERROR or f.unverified]
@@ -260,11 +270,14 @@ def _model(model: ModelReport, detail: Detail) -> ModelView:
         resolution_more=max(0, len(model.resolution) - detail.resolution),
         tiers=model.tiers,
         tier_facts=_tier_facts(model.tiers) if detail.facts else (),
+        change=change,
+        fixed=change.fixed[:MAX_FIXED] if change and detail.facts else (),
     )
 
 
-def view(report: Report, level: int = 0) -> View:
+def view(report: Report, level: int = 0, comparison: Comparison | None = None) -> View:
     """Cut the report to one of `LEVELS`."""
+    compared = comparison or Comparison()
     detail = LEVELS[level]
     several = len(report.models) > 1
     worst_first = sorted(report.models, key=lambda m: m.verdict.rank)
@@ -275,7 +288,8 @@ def view(report: Report, level: int = 0) -> View:
         report=report,
         detail=detail,
         left_out=tuple(d.left_out for d in LEVELS[1 : level + 1] if _applies(d, report)),
-        models=tuple(_model(m, detail) for m in in_full[: detail.models]),
+        comparison=compared,
+        models=tuple(_model(m, detail, compared) for m in in_full[: detail.models]),
         overview=tuple(notable[: detail.models]) if several else (),
         overview_more=max(0, len(notable) - detail.models) if several else 0,
         passing=passing if several and detail.passing else (),

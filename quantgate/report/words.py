@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quantgate.findings import Finding
+    from quantgate.report.compare import Comparison, ModelChange
     from quantgate.report.model import ModelReport, Report, TierResult
 
 ICONS = {
@@ -243,6 +244,16 @@ def _range(names: Sequence[str], among: Sequence[str]) -> str:
         if len(mine) > 1 and mine[-1].version < rest[0].version:
             return f"vLLM {mine[-1].release} and older"
     return "; ".join(map(target_words, mine))
+
+
+def comparison_words(compared: Comparison | ModelChange) -> str:
+    """`1 new finding, 2 fixed, 3 there before`; empty where nothing could be compared."""
+    counts = [
+        (compared.new, plural(compared.new, "new finding")),
+        (len(compared.fixed), f"{len(compared.fixed):,} fixed"),
+        (compared.existing, f"{compared.existing:,} there before"),
+    ]
+    return ", ".join(text for n, text in counts if n)
 
 
 def tier(result: TierResult) -> str:

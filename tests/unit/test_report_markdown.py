@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2 import Environment, nodes
-from markdown_it import MarkdownIt
 
 from quantgate.findings import Verdict
 from quantgate.report import markdown as module
@@ -25,23 +24,7 @@ from quantgate.report.markdown import (
 from quantgate.report.model import Report
 from quantgate.report.view import LEVELS, view
 from tests.support import report_samples as samples
-
-PARSER = MarkdownIt("gfm-like", {"linkify": False, "html": True})
-
-
-def skeleton(text: str) -> list[str]:
-    """All that Markdown makes of a report but text and code spans, and how often it has code."""
-    kept = []
-    for block in PARSER.parse(text):
-        kept.append(
-            f"{block.type} {block.tag} {block.content if block.type == 'html_block' else ''}"
-        )
-        for token in block.children or []:
-            if token.type == "html_inline":
-                kept.append(token.content)
-            elif token.type not in {"text", "code_inline"}:
-                kept.append(f"{token.type} {token.attrs.get('href', '')}")
-    return kept
+from tests.support.gfm import PARSER, skeleton
 
 
 @pytest.mark.parametrize("text", samples.HOSTILE.values(), ids=samples.HOSTILE.keys())
