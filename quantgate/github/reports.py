@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from quantgate.github.select import SelectionError, read_checkout
 from quantgate.report.from_json import MAX_BYTES, ReportError, load_report
-from quantgate.report.model import Report
+from quantgate.report.merge import merge_reports
 from quantgate.settings import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
+
+    from quantgate.report.model import Report
 
 MAX_REPORTS = 256
 
@@ -25,18 +27,7 @@ def read_reports(patterns: Sequence[str], workspace: Path) -> Report:
     files = [name for pattern in patterns for name in _files(pattern, workspace)]
     if len(files) > MAX_REPORTS:
         raise SelectionError(f"there are {len(files):,} reports, and at most {MAX_REPORTS} jobs")
-    return merged([_read(name, workspace) for name in dict.fromkeys(files)])
-
-
-def merged(reports: Iterable[Report]) -> Report:
-    """All models of several reports, in order, each with what its own job said."""
-    reports = list(reports)
-    return Report(
-        tuple(dict.fromkeys(t for r in reports for t in r.targets)),
-        tuple(m for r in reports for m in r.models),
-        sum(r.unchanged for r in reports),
-        tuple(dict.fromkeys(n for r in reports for n in r.notes)),
-    )
+    return merge_reports([_read(name, workspace) for name in dict.fromkeys(files)])
 
 
 def _files(pattern: str, workspace: Path) -> list[str]:

@@ -48,7 +48,12 @@ def merge_reports(
     merged = [_merged(group) for group in groups]
     known = {model.source for model in merged}
     merged += [absent(s, "No report on this model arrived.") for s in models if s not in known]
-    return Report(targets, tuple(_complete(model, tiers) for model in merged))
+    return Report(
+        targets,
+        tuple(_complete(model, tiers) for model in merged),
+        min(sum(r.unchanged for r in reports), MOST),
+        tuple(dict.fromkeys(n for r in reports for n in r.notes)),
+    )
 
 
 def absent(source: str, reason: str) -> ModelReport:

@@ -39,6 +39,7 @@ class Detail:
         models: Failing models shown in full; of several, also the rows of the overview.
         changes: Lines of the suggested change, per model.
         findings: Show findings at all; otherwise only a count per rule.
+        notes: Sentences about the run as a whole.
     """
 
     passing: bool = True
@@ -49,6 +50,7 @@ class Detail:
     models: int = ALL
     changes: int = 400
     findings: bool = True
+    notes: int = 20
     left_out: str = ""
 
 
@@ -106,6 +108,7 @@ LEVELS = (
         models=3,
         changes=0,
         findings=False,
+        notes=2,
         left_out="every single finding",
     ),
 )

@@ -86,9 +86,9 @@ def test_longest_texts_fit_the_smallest_budget(unit: str) -> None:
         for i in range(100)
     ]
     bad = samples.model(*found, source=text, revision=text, summary=text)
-    many = Report((samples.TARGET,) * 50, (bad,) * 50)
+    many = Report((samples.TARGET,) * 50, (bad,) * 50, notes=(text,) * 50)
 
-    for report in (many, Report(many.targets, (bad,))):
+    for report in (many, Report(many.targets, (bad,), notes=many.notes)):
         shown = to_markdown(report, budget=MINIMUM_BUDGET)
         assert len(shown.encode()) <= MINIMUM_BUDGET
         assert "Left out" in shown
