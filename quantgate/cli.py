@@ -71,6 +71,7 @@ def app() -> None:
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--json", "json_file", metavar="FILE", help="Write the JSON report; - is stdout.")
 @click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown; - is stdout.")
+@click.option("--sarif", "sarif_file", metavar="FILE", help="Write SARIF 2.1.0; - is stdout.")
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "never"]),
@@ -101,6 +102,7 @@ def check(
     sources: tuple[str, ...],
     json_file: str | None,
     markdown_file: str | None,
+    sarif_file: str | None,
     fail_on: str,
     targets: tuple[Target, ...],
     base: str,
@@ -117,7 +119,7 @@ def check(
     from quantgate.settings import FAIL_ON
     from quantgate.targets import Target
 
-    _one_stdout(json_file, markdown_file)
+    _one_stdout(json_file, markdown_file, sarif_file)
     report = check_models(
         sources,
         targets or (Target(),),
@@ -125,7 +127,7 @@ def check(
         ignore=frozenset(r.id for r in ignore),
         base=base,
     )
-    _show(report, json_file, markdown_file)
+    _show(report, json_file, markdown_file, sarif_file)
     return exit_code(report, FAIL_ON[fail_on])
 
 
@@ -133,6 +135,7 @@ def check(
 @click.argument("files", nargs=-1, required=True, metavar="REPORT.json...")
 @click.option("--json", "json_file", metavar="FILE", help="Write the JSON report; - is stdout.")
 @click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown; - is stdout.")
+@click.option("--sarif", "sarif_file", metavar="FILE", help="Write SARIF 2.1.0; - is stdout.")
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "never"]),
@@ -159,6 +162,7 @@ def join_reports(
     files: tuple[str, ...],
     json_file: str | None,
     markdown_file: str | None,
+    sarif_file: str | None,
     fail_on: str,
     models: tuple[str, ...],
     tiers: tuple[str, ...],
@@ -174,9 +178,9 @@ def join_reports(
     from quantgate.report.merge import merge_reports
     from quantgate.settings import FAIL_ON
 
-    _one_stdout(json_file, markdown_file)
+    _one_stdout(json_file, markdown_file, sarif_file)
     report = merge_reports(read_reports(files), models=models, tiers=tiers)
-    _show(report, json_file, markdown_file)
+    _show(report, json_file, markdown_file, sarif_file)
     return exit_code(report, FAIL_ON[fail_on])
 
 
@@ -185,7 +189,9 @@ def _one_stdout(*files: str | None) -> None:
         raise click.UsageError("only one report can go to standard output")
 
 
-def _show(report: Report, json_file: str | None, markdown_file: str | None) -> None:
+def _show(
+    report: Report, json_file: str | None, markdown_file: str | None, sarif_file: str | None
+) -> None:
     if json_file:
         from quantgate.report.as_json import to_json_text
 
@@ -194,7 +200,12 @@ def _show(report: Report, json_file: str | None, markdown_file: str | None) -> N
         from quantgate.report.markdown import to_markdown
 
         _write(markdown_file, to_markdown(report, budget=1 << 20))
-    if STDOUT not in {json_file, markdown_file}:
+    if sarif_file:
+        from quantgate.report.places import configs_in
+        from quantgate.report.sarif import to_sarif_text
+
+        _write(sarif_file, to_sarif_text(report, configs_in(Path.cwd(), report.models)))
+    if STDOUT not in {json_file, markdown_file, sarif_file}:
         from quantgate.report.text import to_text, wants_colour
 
         colour = wants_colour(os.environ, is_terminal=sys.stdout.isatty())

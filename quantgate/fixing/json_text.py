@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quantgate.checkpoint.documents import parse_json
@@ -49,6 +50,31 @@ def edited_text(text: str, operations: Sequence[Mapping[str, Any]], wanted: Any)
     # A key that stands twice, or a text too large to look through so often.
     end = "\n" if text.endswith("\n") else ""
     return json.dumps(wanted, indent=_unit(text), ensure_ascii=text.isascii()) + end
+
+
+@lru_cache(maxsize=1024)  # many findings point at the same key of a config that may be large
+def line_of(text: str, pointer: str) -> int:
+    """The line, from 1, of the deepest key that a JSON pointer finds in a document.
+
+    0 where the text is not JSON or has not even the first key.
+    """
+    steps = [s.replace("~1", "/").replace("~0", "~") for s in pointer.split("/")[1:]]
+    found = -1
+    try:
+        begin = _skip(text, 0)
+        for step in steps:
+            members = _members(text, begin)
+            if text[begin] == "[":
+                index = int(step) if step.isascii() and step.isdigit() else len(members)
+                member = members[index] if index < len(members) else None
+            else:
+                member = next((m for m in reversed(members) if m.key == step), None)
+            if member is None:
+                break
+            found, begin = member.begin, member.value
+    except (ValueError, IndexError, RecursionError):
+        return 0
+    return text.count("\n", 0, found) + 1 if found >= 0 else 0
 
 
 def _unit(text: str) -> str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from quantgate.findings import Severity, Verdict
 from quantgate.report import words
 from quantgate.report.inert import command_data, command_property, plain, plain_prose, visible
+from quantgate.report.places import Place, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from quantgate.findings import Finding
     from quantgate.report.model import ModelReport, Report
+    from quantgate.report.places import Config
 
 # GitHub shows 10 annotations per step of each of these kinds and drops the rest in silence.
 ANNOTATIONS = 10
@@ -45,14 +47,24 @@ def _message(finding: Finding) -> str:
     return "\n".join(lines)
 
 
-def _annotation(model: ModelReport, finding: Finding, file: str) -> str:
+def _where(place: Place | None) -> dict[str, str]:
+    # A path must be exact; one that would act on the log is left out.
+    if place is None or visible(place.file) != place.file:
+        return {}
+    return {"file": place.file, "line": str(place.line) if place.line else ""}
+
+
+def _annotation(model: ModelReport, finding: Finding, configs: Mapping[str, Config]) -> str:
+    where = _where(place_of(finding, model, configs))
     rule = f"{plain(finding.rule, 20)} {plain(finding.name, 60)}"
-    properties = {"file": file, "title": f"{rule} in {plain(model.source, 100)}"}
+    properties = {**where, "title": f"{rule} in {plain(model.source, 100)}"}
     return command(_KINDS[finding.severity], _message(finding), properties)
 
 
-def _unread(model: ModelReport, file: str) -> str:
-    properties = {"file": file, "title": f"could not verify {plain(model.source, 100)}"}
+def _unread(model: ModelReport, configs: Mapping[str, Config]) -> str:
+    config = configs.get(model.source)
+    where = _where(Place(config.path) if config else None)
+    properties = {**where, "title": f"could not verify {plain(model.source, 100)}"}
     return command("error", plain_prose(words.consequence(model)), properties)
 
 
@@ -65,26 +77,27 @@ def _limited(kind: Severity, lines: Sequence[str], elsewhere: str) -> list[str]:
 
 
 def annotate(
-    report: Report, *, files: Mapping[str, str] | None = None, elsewhere: str = "the job summary"
+    report: Report,
+    *,
+    configs: Mapping[str, Config] | None = None,
+    elsewhere: str = "the job summary",
 ) -> list[str]:
     """Annotations for a run, worst first; the last one of a full kind says how many are missing.
 
     Args:
         report: What was found.
-        files: For a model's source, the file of the pull request that an annotation is put on.
+        configs: The configs in the checkout, as `configs_in` finds them; an annotation is put on
+            the line of the key that its finding is about.
         elsewhere: Where the others can be read.
     """
-    files = files or {}
+    configs = configs or {}
     found: dict[Severity, list[str]] = {s: [] for s in Severity}
     for model in report.models:
-        file = files.get(model.source, "")
-        if visible(file) != file:
-            file = ""  # a path must be exact; one that would act on the log is left out
         errors = model.count(Severity.ERROR)
         if model.verdict is Verdict.UNVERIFIED and not errors:
-            found[Severity.ERROR].append(_unread(model, file))
+            found[Severity.ERROR].append(_unread(model, configs))
         for finding in model.findings:
-            found[finding.severity].append(_annotation(model, finding, file))
+            found[finding.severity].append(_annotation(model, finding, configs))
     return [line for kind in Severity for line in _limited(kind, found[kind], elsewhere)]
 
 

@@ -17,6 +17,8 @@ from quantgate.plan import matrix, plan
 from quantgate.report.as_json import to_json_text
 from quantgate.report.inert import plain_prose
 from quantgate.report.markdown import to_markdown
+from quantgate.report.places import configs_in
+from quantgate.report.sarif import to_sarif_text
 from quantgate.report.text import to_text
 
 if TYPE_CHECKING:
@@ -31,13 +33,19 @@ MARKDOWN_BUDGET = 512 * 1024
 
 
 def publish(report: Report, job: Job, folder: Path) -> None:
-    """Write everything that a run leaves behind; `folder` takes `report.md` and `report.json`."""
+    """Write everything that a run leaves behind; `folder` takes `report.md` and the others."""
     with stop_commands(sys.stdout):
         sys.stdout.write(to_text(report))
-    for line in annotate(report):
+    configs = configs_in(job.workspace, report.models)
+    for line in annotate(report, configs=configs):
         say(line)
     markdown = to_markdown(report, budget=MARKDOWN_BUDGET)
-    _try("the report files", lambda: _write_files(report, markdown, folder))
+    texts = {
+        "report.md": markdown,
+        "report.json": to_json_text(report),
+        "report.sarif": to_sarif_text(report, configs),
+    }
+    _try("the report files", lambda: _write_files(texts, folder))
     summary = job.summary
     if summary:
         _try("the job summary", lambda: append_summary(summary, markdown))
@@ -48,6 +56,7 @@ def publish(report: Report, job: Job, folder: Path) -> None:
         "models-checked": str(len(report.models)),
         "report-path": job.outside(folder / "report.md"),
         "json-path": job.outside(folder / "report.json"),
+        "sarif-path": job.outside(folder / "report.sarif"),
     }
     set_outputs(job, values)
 
@@ -105,9 +114,9 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _write_files(report: Report, markdown: str, folder: Path) -> None:
+def _write_files(texts: Mapping[str, str], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in (("report.md", markdown), ("report.json", to_json_text(report))):
+    for name, text in texts.items():
         path = folder / name
         # A file or link of that name is replaced, never written through.
         path.unlink(missing_ok=True)

@@ -71,6 +71,7 @@ def test_a_good_checkout_passes(job: Job, capsys: pytest.CaptureFixture[str]):
         "models-checked": "1",
         "report-path": f"{job.temp}/quantgate/report.md",
         "json-path": f"{job.temp}/quantgate/report.json",
+        "sarif-path": f"{job.temp}/quantgate/report.sarif",
     }
     assert "PASS models/a" in capsys.readouterr().out
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from quantgate.github import outputs
 from quantgate.github.commands import ANNOTATIONS, add_mask, annotate, command, stop_commands
 from quantgate.report.model import Report
+from quantgate.report.places import Config
 from tests.support import report_samples as samples
 
 if TYPE_CHECKING:
@@ -23,13 +24,23 @@ def test_annotation_says_what_where_and_how_to_repair() -> None:
     """An annotation has the rule as title and tells the place, the fault, the repair, the page."""
     report = Report((), (samples.model(samples.note()),))
 
-    assert annotate(report, files={"org/model-FP8": "models.yaml"}) == [
-        "::notice file=models.yaml,title=QG203 leftover-file in org/model-FP8::"
+    assert annotate(report, configs={"org/model-FP8": Config("a/config.json", "{}")}) == [
+        "::notice file=a/config.json,title=QG203 leftover-file in org/model-FP8::"
         "pytorch_model.bin: vLLM reads the safetensors files and never this one.%0A"
         "Expected nothing, found 16.1 GB beside the safetensors files.%0A"
         "Fix: Delete it; it doubles the download.%0A"
         "https://github.com/quantgate/quantgate/blob/main/docs/rules/QG203.md"
     ]
+
+
+def test_annotation_is_on_the_line_of_its_key() -> None:
+    """Where a finding has a patch, the annotation stands at the key, or as near as there is."""
+    text = '{\n "a": 1,\n "quantization_config": {\n  "bits": 4,\n  "ignore": []}}'
+    report = Report((), (samples.model(samples.split_ignore(), samples.finding()),))
+    lines = annotate(report, configs={"org/model-FP8": Config("m/config.json", text)})
+
+    assert lines[0].startswith("::error file=m/config.json,line=5,title=QG502 ")
+    assert lines[1].startswith("::error file=m/config.json,line=3,title=QG401 ")
 
 
 def test_annotations_are_limited_and_say_so() -> None:
@@ -61,7 +72,7 @@ def test_unverified_model_is_an_error() -> None:
 
 def assert_one_command(text: str) -> None:
     """Each line is one command with the properties we gave it, whatever the names."""
-    for line in annotate(samples.with_text(text), files={text: text}):
+    for line in annotate(samples.with_text(text), configs={text: Config(text, "{}")}):
         assert line.isprintable()
         assert re.fullmatch(
             r"::(error|notice) (file=[^,:]+,)?title=[^,:]+::.+|::error title=[^,:]+::.+", line
