@@ -71,6 +71,7 @@ def app() -> None:
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--json", "json_file", metavar="FILE", help="Write the JSON report; - is stdout.")
 @click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown; - is stdout.")
+@click.option("--template", metavar="FILE", help="A Jinja template of your own for --markdown.")
 @click.option("--sarif", "sarif_file", metavar="FILE", help="Write SARIF 2.1.0; - is stdout.")
 @click.option(
     "--fail-on",
@@ -102,6 +103,7 @@ def check(
     sources: tuple[str, ...],
     json_file: str | None,
     markdown_file: str | None,
+    template: str | None,
     sarif_file: str | None,
     fail_on: str,
     targets: tuple[Target, ...],
@@ -127,7 +129,7 @@ def check(
         ignore=frozenset(r.id for r in ignore),
         base=base,
     )
-    _show(report, json_file, markdown_file, sarif_file)
+    _show(report, json_file, markdown_file, sarif_file, template)
     return exit_code(report, FAIL_ON[fail_on])
 
 
@@ -135,6 +137,7 @@ def check(
 @click.argument("files", nargs=-1, required=True, metavar="REPORT.json...")
 @click.option("--json", "json_file", metavar="FILE", help="Write the JSON report; - is stdout.")
 @click.option("--markdown", "markdown_file", metavar="FILE", help="Write Markdown; - is stdout.")
+@click.option("--template", metavar="FILE", help="A Jinja template of your own for --markdown.")
 @click.option("--sarif", "sarif_file", metavar="FILE", help="Write SARIF 2.1.0; - is stdout.")
 @click.option(
     "--fail-on",
@@ -162,6 +165,7 @@ def join_reports(
     files: tuple[str, ...],
     json_file: str | None,
     markdown_file: str | None,
+    template: str | None,
     sarif_file: str | None,
     fail_on: str,
     models: tuple[str, ...],
@@ -180,7 +184,7 @@ def join_reports(
 
     _one_stdout(json_file, markdown_file, sarif_file)
     report = merge_reports(read_reports(files), models=models, tiers=tiers)
-    _show(report, json_file, markdown_file, sarif_file)
+    _show(report, json_file, markdown_file, sarif_file, template)
     return exit_code(report, FAIL_ON[fail_on])
 
 
@@ -190,7 +194,11 @@ def _one_stdout(*files: str | None) -> None:
 
 
 def _show(
-    report: Report, json_file: str | None, markdown_file: str | None, sarif_file: str | None
+    report: Report,
+    json_file: str | None,
+    markdown_file: str | None,
+    sarif_file: str | None,
+    template: str | None,
 ) -> None:
     if json_file:
         from quantgate.report.as_json import to_json_text
@@ -198,8 +206,13 @@ def _show(
         _write(json_file, to_json_text(report))
     if markdown_file:
         from quantgate.report.markdown import to_markdown
+        from quantgate.report.templating import TemplateError
 
-        _write(markdown_file, to_markdown(report, budget=1 << 20))
+        try:
+            markdown = to_markdown(report, budget=1 << 20, template=_read(template))
+        except TemplateError as error:
+            raise click.UsageError(str(error)) from None
+        _write(markdown_file, markdown)
     if sarif_file:
         from quantgate.report.places import configs_in
         from quantgate.report.sarif import to_sarif_text
@@ -210,6 +223,15 @@ def _show(
 
         colour = wants_colour(os.environ, is_terminal=sys.stdout.isatty())
         click.echo(to_text(report, colour=colour), nl=False, color=colour)
+
+
+def _read(template: str | None) -> str:
+    if template is None:
+        return ""
+    try:
+        return Path(template).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise click.UsageError(f"cannot read the template {template}") from None
 
 
 def _write(path: str, text: str) -> None:

@@ -11,17 +11,15 @@ from hypothesis import strategies as st
 from jinja2 import Environment, nodes
 
 from quantgate.findings import Verdict
-from quantgate.report import markdown as module
 from quantgate.report.markdown import (
     COMMENT_BUDGET,
-    FILTERS,
     MARKER,
     MINIMUM_BUDGET,
     SUMMARY_BUDGET,
-    template_folder,
     to_markdown,
 )
 from quantgate.report.model import Report
+from quantgate.report.templating import FILTERS, environment, render, template_folder
 from quantgate.report.view import LEVELS, view
 from tests.support import report_samples as samples
 from tests.support.gfm import PARSER, skeleton
@@ -100,7 +98,7 @@ def test_detail_goes_in_order() -> None:
     report = Report(
         (samples.TARGET,), (*samples.mixed().models, *samples.many_errors(3_000).models)
     )
-    sizes = [len(module._render(view(report, i), "x").encode()) for i in range(len(LEVELS))]
+    sizes = [len(render(view(report, i), "x").encode()) for i in range(len(LEVELS))]
 
     assert sizes == sorted(sizes, reverse=True)
     assert not view(report, 1).passing
@@ -178,7 +176,5 @@ def test_templates_print_through_filters_only(path) -> None:
 
 def test_unfiltered_output_is_an_error() -> None:
     """Were a template to print a datum as it is, rendering would stop."""
-    environment = module._template().environment
-
     with pytest.raises(TypeError, match="without a filter"):
-        environment.from_string("{{ name }}").render(name="x")
+        environment().from_string("{{ name }}").render(name="x")
