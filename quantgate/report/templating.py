@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from quantgate.report import inert, words
+from quantgate.report.compare import Change
 from quantgate.report.inert import Inert
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
     from quantgate.findings import Finding
+    from quantgate.report.compare import ModelChange
     from quantgate.report.model import ModelReport
     from quantgate.report.view import View
 
@@ -54,6 +56,12 @@ def _model(model: ModelReport) -> Inert:
     return Inert(f"{name} @ {inert.code_cell(revision, 40)}") if revision else name
 
 
+def _change(finding: Finding, change: ModelChange | None) -> Inert:
+    """`new` or `existing`, empty where that is not known."""
+    known = change.of(finding) if change else None
+    return Inert(f"**{known}**" if known is Change.NEW else known or "")
+
+
 FILTERS: dict[str, Callable[..., Inert]] = {
     "code": inert.code,
     "code_cell": inert.code_cell,
@@ -63,8 +71,9 @@ FILTERS: dict[str, Callable[..., Inert]] = {
     "rule": _rule,
     "place_cell": _place_cell,
     "model": _model,
-    "change": lambda finding, change: Inert((change and change.of(finding)) or ""),
+    "change": _change,
     "icon": lambda value: Inert(words.ICONS[value]),
+    "finding_icon": lambda finding: Inert(words.icon_of(finding)),
     "number": lambda count: Inert(f"{int(count):,}"),
     "plural": lambda count, word: Inert(words.plural(int(count), inert.prose(word))),
     # Sentences made of our own words and numbers only.

@@ -54,6 +54,7 @@ class Detail:
     left_out: str = ""
 
 
+MAIN_ROWS = 10  # findings of a model that are read at a glance; the others are folded
 MAX_FIXED = 20  # findings that are gone, per model
 # The observed fact that is a table of its own.
 QUANT_MAP = "quant map"
@@ -129,6 +130,16 @@ class Rows:
     shown: tuple[Finding, ...] = ()
     more: tuple[More, ...] = ()
 
+    @property
+    def reasons(self) -> tuple[Finding, ...]:
+        """One of the shown findings for each thing that a rule says."""
+        return tuple({(f.rule, f.message): f for f in reversed(self.shown)}.values())[::-1]
+
+    @property
+    def total(self) -> int:
+        """How many findings these are, shown or not."""
+        return len(self.shown) + sum(m.count for m in self.more)
+
     def __bool__(self) -> bool:
         return bool(self.shown or self.more)
 
@@ -150,6 +161,7 @@ class ModelView:
     Attributes:
         model: The report on it.
         main: The findings to act on: the errors, or the warnings where there is no error.
+        folded: More of these, where they are too many to read.
         minor: The others.
         minor_tally: `2 warnings, 1 note`, also where they are not shown.
         diff: Lines of the suggested change to config.json.
@@ -165,6 +177,7 @@ class ModelView:
 
     model: ModelReport
     main: Rows
+    folded: Rows
     minor: Rows
     minor_tally: str
     diff: list[str]
@@ -208,7 +221,11 @@ class View:
     def lines(self) -> int:
         """A lower bound on the lines of a rendering."""
         within = (
-            len(m.main.shown) + len(m.minor.shown) + len(m.facts) + len(m.resolution)
+            len(m.main.shown)
+            + len(m.folded.shown)
+            + len(m.minor.shown)
+            + len(m.facts)
+            + len(m.resolution)
             for m in self.models
         )
         return len(self.overview) + len(self.passing) + sum(within)
@@ -229,6 +246,21 @@ def _cut(findings: Sequence[Finding], rows: int) -> Rows:
                 more.like if more else finding, (more.count if more else 0) + 1
             )
     return Rows(tuple(shown), tuple(rest.values()))
+
+
+def _fold(rows: Rows) -> tuple[Rows, Rows]:
+    """The rows to read and the others; each rule has its first finding before any has a second."""
+    if len(rows.shown) <= MAIN_ROWS:
+        return rows, Rows()
+    seen: Counter[str] = Counter()
+    turns = []
+    for index, finding in enumerate(rows.shown):
+        turns.append((seen[finding.rule], index))
+        seen[finding.rule] += 1
+    first = {index for _, index in sorted(turns)[:MAIN_ROWS]}
+    told = tuple(f for i, f in enumerate(rows.shown) if i in first)
+    rest = tuple(f for i, f in enumerate(rows.shown) if i not in first)
+    return Rows(told), Rows(rest, rows.more)
 
 
 def _facts(declared: Mapping[str, Any], observed: Mapping[str, Any]) -> tuple[Fact, ...]:
@@ -261,9 +293,11 @@ def _model(model: ModelReport, detail: Detail, comparison: Comparison) -> ModelV
     warnings = [f for f in others if f.severity is Severity.WARNING]
     notes = [f for f in others if f.severity is Severity.INFO]
     main, minor = (blocking, others) if blocking else (warnings, notes)
+    told, folded = _fold(_cut(main, detail.rows))
     return ModelView(
         model=model,
-        main=_cut(main, detail.rows),
+        main=told,
+        folded=folded,
         minor=_cut(minor, detail.rows) if detail.minor else Rows(),
         minor_tally=words.tally_all(minor),
         diff=diff_lines([f.patch for f in findings], detail.changes),

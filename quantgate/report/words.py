@@ -290,6 +290,11 @@ def place(finding: Finding) -> str:
     return finding.pattern or finding.module or finding.tensor or "the model"
 
 
+def icon_of(finding: Finding) -> str:
+    """A question mark where something could not be read, else the sign of the severity."""
+    return ICONS[Verdict.UNVERIFIED if finding.unverified else finding.severity]
+
+
 def certainty(finding: Finding) -> str:
     """`likely`, or empty where the rule is certain."""
     return finding.confidence.value if finding.confidence is Confidence.LIKELY else ""
@@ -308,4 +313,6 @@ def fact(value: Any) -> str:
     """A declared or observed fact as short text."""
     if isinstance(value, str):
         return value
+    if isinstance(value, dict) and value and all(type(n) is int for n in value.values()):
+        return ", ".join(f"{name} × {n:,}" for name, n in value.items())
     return json.dumps(plain_value(value), ensure_ascii=True)

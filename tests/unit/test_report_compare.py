@@ -40,7 +40,7 @@ def test_comment_tells_what_changed() -> None:
 
     assert "\nAgainst the base: 1 new finding, 2 fixed, 1 there before.\n" in text
     assert "QG401.md) existing |" in text
-    assert "QG203.md) new |" in text
+    assert "QG203.md) **new** |" in text
     assert "<details><summary>Fixed: 2 findings</summary>" in text
 
 

@@ -53,7 +53,7 @@ def assert_whole(text: str) -> None:
         if token.type in {"html_block", "html_inline"}
     )
     for tag in ("details", "summary", "sub"):
-        assert html.count(f"<{tag}>") == html.count(f"</{tag}>")
+        assert len(re.findall(f"<{tag}( open)?>", html)) == html.count(f"</{tag}>")
     columns = 0
     for line in text.splitlines():
         if line.startswith("|--"):
@@ -106,6 +106,19 @@ def test_detail_goes_in_order() -> None:
     assert view(report, 3).models[0].minor
     assert not view(report, 4).models[0].minor
     assert view(report, len(LEVELS) - 1).models[0].main.more
+
+
+def test_many_findings_are_folded_by_turns() -> None:
+    """Ten rows stand open, the first of every rule among them; all others are folded."""
+    first = [samples.finding(pattern=f"a{i}") for i in range(40)]
+    last = samples.split_ignore()
+    model = view(Report((), (samples.model(*first, last),))).models[0]
+
+    assert [f.pattern for f in model.main.shown] == [*(f"a{i}" for i in range(9)), last.pattern]
+    assert model.folded.total == 31
+    text = to_markdown(Report((), (samples.model(*first, last),)))
+    assert "<details><summary>31 more findings</summary>" in text
+    assert_whole(text)
 
 
 def test_left_out_is_said_and_counted() -> None:
