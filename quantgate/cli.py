@@ -197,8 +197,8 @@ def _show(
     report: Report,
     json_file: str | None,
     markdown_file: str | None,
-    sarif_file: str | None,
-    template: str | None,
+    sarif_file: str | None = None,
+    template: str | None = None,
 ) -> None:
     if json_file:
         from quantgate.report.as_json import to_json_text

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Verdict, judge, worst
-from quantgate.report.words import summary_of
+from quantgate.report.words import summary_of, tier
 
 if TYPE_CHECKING:
     from quantgate.report.model import ModelReport
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 def is_unopened(model: ModelReport) -> bool:
     """Whether nothing of it could be read, so that its summary is the only thing known."""
-    return model.verdict is Verdict.UNVERIFIED and not (model.findings or model.verdicts)
+    known = model.findings or model.verdicts or model.tiers
+    return model.verdict is Verdict.UNVERIFIED and not known
 
 
 def settled(model: ModelReport) -> ModelReport:
@@ -34,6 +35,14 @@ def settled(model: ModelReport) -> ModelReport:
     below = [*(t.verdict for t in tiers), *(v for _, v in verdicts)]
     verdict = worst([model.verdict, judge(findings), *below])
     new = replace(model, verdict=verdict, verdicts=verdicts, tiers=tiers)
-    return (
-        new if is_unopened(new) else replace(new, summary=summary_of(verdict, verdicts, findings))
-    )
+    return new if is_unopened(new) else replace(new, summary=_summary(new))
+
+
+def _summary(model: ModelReport) -> str:
+    """The sentence on a model; where only a tier says so, it points at that tier."""
+    explained = worst([judge(model.findings), *(v for _, v in model.verdicts)])
+    if explained is not model.verdict:
+        for result in model.tiers:
+            if result.verdict is model.verdict:
+                return f"Judged by the {tier(result)}."
+    return summary_of(model.verdict, model.verdicts, model.findings)

@@ -133,7 +133,10 @@ class Rows:
     @property
     def reasons(self) -> tuple[Finding, ...]:
         """One of the shown findings for each thing that a rule says."""
-        return tuple({(f.rule, f.message): f for f in reversed(self.shown)}.values())[::-1]
+        found: dict[tuple[str, str], Finding] = {}
+        for finding in self.shown:
+            found.setdefault((finding.rule, finding.message), finding)
+        return tuple(found.values())
 
     @property
     def total(self) -> int:

@@ -69,7 +69,8 @@ def test_fault_that_no_rule_knows_is_a_disagreement(outcome: str) -> None:
     )
     model = joined(samples.model(verdict=Verdict.PASS), said)
     assert model.verdict is Verdict.FAIL
-    assert "one of the two is wrong" in model.summary
+    assert "one of the two is wrong" in model.tiers[1].summary
+    assert model.summary == "Judged by the dry load (vLLM's own loader, no weights): failed."
     assert model.tiers[1].facts["agrees with headers"] is False
 
 
@@ -90,7 +91,9 @@ def test_unknown_is_not_a_pass() -> None:
     """A dry load that could not tell leaves the model unverified, and compares with nothing."""
     model = joined(samples.model(verdict=Verdict.PASS), load("unknown", reason="it hung"))
     assert model.verdict is Verdict.UNVERIFIED
-    assert model.summary == "vLLM 0.32.0 on sm90: what vLLM does could not be told: it hung."
+    said = "vLLM 0.32.0 on sm90: what vLLM does could not be told: it hung."
+    assert model.tiers[1].summary == said
+    assert model.summary.endswith("not verified.")
     assert "agrees with headers" not in model.tiers[1].facts
 
 

@@ -118,7 +118,7 @@ def test_a_token_that_may_not_write_changes_nothing_else(action: Action, github:
     assert action.outputs["comment"] == "refused"
     assert action.outputs["verdict"] == "fail"
     assert action.report["models"][0]["verdict"] == "fail"
-    assert "\n::error title=QG" in action.log
+    assert "\n::error file=" in action.log
     assert "::warning title=quantgate::no comment was written: the token of this run" in action.log
     assert "Resource not accessible by integration" in action.log
     action.put("a")

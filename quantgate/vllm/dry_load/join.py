@@ -6,8 +6,9 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quantgate.findings import HEADERS, worst
+from quantgate.findings import HEADERS
 from quantgate.report.model import Report, TierResult
+from quantgate.report.settle import settled
 from quantgate.runner import check_models
 from quantgate.vllm.dry_load.compare import compare
 from quantgate.vllm.dry_load.process import Limits
@@ -52,7 +53,4 @@ def joined(model: ModelReport, load: DryLoad) -> ModelReport:
     """The headers tier's report on a model with its dry load; the worse of both verdicts holds."""
     headers = TierResult(HEADERS, model.verdict, model.summary)
     dry = tier_result(compare(load, model.findings))
-    verdict = worst([headers.verdict, dry.verdict])
-    # The headers' sentence would be wrong where only the dry load found something.
-    summary = model.summary if verdict is model.verdict else dry.summary
-    return replace(model, verdict=verdict, summary=summary, tiers=(headers, dry))
+    return settled(replace(model, tiers=(headers, dry)))
