@@ -7,7 +7,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version
 	--generate-hashes --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types unit e2e witness witness-all vllm bench docs golden lock clean
+.PHONY: help setup demo test lint types unit e2e witness witness-all vllm bench docs pictures golden lock clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "make %-13s%s\n", $$1, $$2}'
@@ -74,6 +74,9 @@ bench: $(READY)  ## Measure, and write the numbers to benchmarks/
 
 docs: $(READY)  ## Write the generated pages: rules, architectures, README's report
 	$(BIN)/python -m tools.docs
+
+pictures: $(READY)  ## Take the pictures of the comment again; needs chromium
+	$(BIN)/python -m tools.pictures
 
 golden: $(READY)  ## Accept the reports of today as the expected ones
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/unit/test_report_golden.py

@@ -11,6 +11,7 @@ from quantgate.github.announce import announce
 from quantgate.github.api import Api
 from quantgate.github.event import Event
 from quantgate.github.job import Job
+from quantgate.github.look import look_of
 from quantgate.github.publish import crashed, mask, publish, publish_plan, refuse
 from quantgate.github.reports import read_reports
 from quantgate.github.select import Selection, SelectionError, select
@@ -45,8 +46,9 @@ def run(environ: Mapping[str, str], job: Job) -> int:
         refuse((str(error),), job)
         return ExitCode.UNVERIFIED
     code = exit_code(report, chosen.settings.fail_on)
-    publish(report, job, folder)
-    announce(report, event, api, chosen.settings, job, blocks=code != ExitCode.PASS)
+    look = look_of(chosen.settings, event, api, job.workspace)
+    publish(report, job, folder, look)
+    announce(report, event, api, chosen.settings, job, look=look, blocks=code != ExitCode.PASS)
     # The second workflow only tells what the first one has decided.
     return ExitCode.PASS if event.name == "workflow_run" else code
 

@@ -63,6 +63,8 @@ class Settings:
         comment: When to write a comment on the pull request.
         reports: JSON reports of earlier jobs to publish, instead of checking.
         plan: How many jobs to spread the models over, instead of checking; 0 for none.
+        base_report: JSON report of the base of the change, in the checkout; empty for none.
+        template: Jinja template of the repository for the comment and the summary; empty for ours.
         github_token: What the API is asked with; empty is anonymous.
         report_path: Folder for the report files; empty means one in the runner's temporary folder.
     """
@@ -79,6 +81,8 @@ class Settings:
     comment: Comment = Comment.ON_FAILURE
     reports: tuple[str, ...] = ()
     plan: int = 0
+    base_report: str = ""
+    template: str = ""
     github_token: str = field(default="", repr=False)
     report_path: str = ""
 
@@ -195,6 +199,8 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "comment": _comment,
     "reports": _lines,
     "plan": _jobs,
+    "base_report": _one_line,
+    "template": _one_line,
     "github_token": _token,
     "report_path": _one_line,
 }

@@ -9,13 +9,14 @@ from quantgate.github.api import ApiError
 from quantgate.github.commands import command
 from quantgate.github.comment import Done, Posted, current_pull, post
 from quantgate.github.publish import say, set_outputs
-from quantgate.report.markdown import COMMENT_BUDGET, to_markdown
+from quantgate.report.markdown import COMMENT_BUDGET
 from quantgate.settings import Comment
 
 if TYPE_CHECKING:
     from quantgate.github.api import Api
     from quantgate.github.event import Event
     from quantgate.github.job import Job
+    from quantgate.github.look import Look
     from quantgate.report.model import Report
     from quantgate.settings import Settings
 
@@ -26,7 +27,14 @@ _FORK = (
 
 
 def announce(
-    report: Report, event: Event, api: Api, settings: Settings, job: Job, *, blocks: bool
+    report: Report,
+    event: Event,
+    api: Api,
+    settings: Settings,
+    job: Job,
+    *,
+    look: Look,
+    blocks: bool,
 ) -> None:
     """Bring the comment up to date, if there is a pull request; the exit code is not touched."""
     second = event.name == "workflow_run"
@@ -36,7 +44,7 @@ def announce(
         ended = f"The workflow that checked this ended with `{event.conclusion or 'nothing'}`."
         report = replace(report, notes=(*report.notes, ended))
     elsewhere = "the summary of the run that checked it" if second else "the job summary"
-    body = to_markdown(report, budget=COMMENT_BUDGET, elsewhere=elsewhere)
+    body = look.markdown(report, budget=COMMENT_BUDGET, elsewhere=elsewhere)
     try:
         number = current_pull(event, api) if second else event.pull
     except ApiError as error:

@@ -16,7 +16,6 @@ from quantgate.github.select import Selection, SelectionError
 from quantgate.plan import matrix, plan
 from quantgate.report.as_json import to_json_text
 from quantgate.report.inert import plain_prose
-from quantgate.report.markdown import to_markdown
 from quantgate.report.places import configs_in
 from quantgate.report.sarif import to_sarif_text
 from quantgate.report.text import to_text
@@ -26,20 +25,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from quantgate.github.job import Job
+    from quantgate.github.look import Look
     from quantgate.report.model import Report
 
 # Well below what GitHub takes as a summary, far above what anybody reads.
 MARKDOWN_BUDGET = 512 * 1024
 
 
-def publish(report: Report, job: Job, folder: Path) -> None:
+def publish(report: Report, job: Job, folder: Path, look: Look) -> None:
     """Write everything that a run leaves behind; `folder` takes `report.md` and the others."""
     with stop_commands(sys.stdout):
         sys.stdout.write(to_text(report))
     configs = configs_in(job.workspace, report.models)
     for line in annotate(report, configs=configs):
         say(line)
-    markdown = to_markdown(report, budget=MARKDOWN_BUDGET)
+    for problem in look.problems:
+        say(command("warning", plain_prose(problem), {"title": "quantgate"}))
+    markdown = look.markdown(report, budget=MARKDOWN_BUDGET, elsewhere="the JSON report")
     texts = {
         "report.md": markdown,
         "report.json": to_json_text(report),

@@ -99,6 +99,7 @@ SENTENCES = (
 
 def _finalize(value: Any) -> Inert:
     if not isinstance(value, Inert):
+        str(value)  # of an undefined name, this raises and says which
         raise TypeError(f"it prints {type(value).__name__} without a filter")
     return value
 

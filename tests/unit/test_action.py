@@ -11,6 +11,7 @@ import pytest
 import entrypoint
 from quantgate.findings import Severity
 from quantgate.github.job import Job
+from quantgate.github.look import Look
 from quantgate.github.publish import publish
 from quantgate.report.text import to_text
 from tests.support import report_samples
@@ -136,7 +137,7 @@ def test_the_report_is_left_in_every_place(job: Job, capsys: pytest.CaptureFixtu
     """Log, annotations, summary, files and outputs all come from one report."""
     report = report_samples.several_findings()
     folder = job.temp / "quantgate"
-    publish(report, job, folder)
+    publish(report, job, folder, Look())
     printed = capsys.readouterr().out
     assert to_text(report) in printed
     assert "\n::error title=" in printed
@@ -154,7 +155,7 @@ def test_an_old_report_is_replaced_and_a_link_is_not_written_through(job: Job, t
     folder.mkdir()
     (folder / "report.md").symlink_to(target)
     (folder / "report.json").write_text("old")
-    publish(report_samples.passing(), job, folder)
+    publish(report_samples.passing(), job, folder, Look())
     assert target.read_text() == "kept"
     assert not (folder / "report.md").is_symlink()
     assert json.loads((folder / "report.json").read_text())["models"]
@@ -163,7 +164,7 @@ def test_an_old_report_is_replaced_and_a_link_is_not_written_through(job: Job, t
 def test_what_cannot_be_written_is_a_warning(job: Job, capsys: pytest.CaptureFixture[str]):
     """The rest is published nevertheless, and nothing raises."""
     job.temp.write_text("a file where the folder should be")
-    publish(report_samples.passing(), job, job.temp / "quantgate")
+    publish(report_samples.passing(), job, job.temp / "quantgate", Look())
     printed = capsys.readouterr().out
     assert "::warning title=quantgate::could not write the report files:" in printed
     assert outputs(job)["verdict"] == "pass"
