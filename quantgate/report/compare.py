@@ -6,13 +6,15 @@ thing (a tier that one lacks, a model that could not be read), nothing is said.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from quantgate.findings import Finding
     from quantgate.report.model import ModelReport, Report
 
@@ -29,14 +31,12 @@ class ModelChange:
     """One model compared.
 
     Attributes:
-        source: The model.
         changes: (rule, pattern, new or existing) of the findings that could be compared.
         new: How many are new.
         existing: How many were there before.
         fixed: Findings of before that are gone, worst first.
     """
 
-    source: str
     changes: frozenset[tuple[str, str, Change]]
     new: int
     existing: int
@@ -50,35 +50,36 @@ class ModelChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two reports compared, model by model; models that only one of them has are missing."""
+    """Two reports compared, by the source of a model; what only one of them has is missing."""
 
-    models: tuple[ModelChange, ...] = ()
+    models: Mapping[str, ModelChange] = field(default_factory=dict)
 
     def of(self, model: ModelReport) -> ModelChange | None:
         """The comparison of one model."""
-        return next((m for m in self.models if m.source == model.source), None)
+        return self.models.get(model.source)
 
     @property
     def new(self) -> int:
         """How many findings are new."""
-        return sum(m.new for m in self.models)
+        return sum(m.new for m in self.models.values())
 
     @property
     def existing(self) -> int:
         """How many were there before."""
-        return sum(m.existing for m in self.models)
+        return sum(m.existing for m in self.models.values())
 
     @property
     def fixed(self) -> tuple[Finding, ...]:
         """What is gone, of all models."""
-        return tuple(f for m in self.models for f in m.fixed)
+        return tuple(f for m in self.models.values() for f in m.fixed)
 
 
 def compare_reports(now: Report, before: Report) -> Comparison:
     """What changed from one report to the other."""
     known = {m.source: m for m in before.models if _was_read(m)}
-    models = [_compared(m, known[m.source]) for m in now.models if m.source in known]
-    return Comparison(tuple(models))
+    return Comparison(
+        {m.source: _compared(m, known[m.source]) for m in now.models if m.source in known}
+    )
 
 
 def _was_read(model: ModelReport) -> bool:
@@ -98,7 +99,6 @@ def _compared(now: ModelReport, before: ModelReport) -> ModelChange:
     # What was not read has no findings either; that repairs nothing.
     gone = [f for f in there if _key(f) not in keys_now] if _was_read(now) else []
     return ModelChange(
-        source=now.source,
         changes=frozenset(
             (*key, Change.EXISTING if key in keys_before else Change.NEW) for key in keys_now
         ),

@@ -37,12 +37,15 @@ def merge_reports(
     reports = list(reports)
     targets = tuple(dict.fromkeys(t for r in reports for t in r.targets))
     groups: list[list[ModelReport]] = []
+    of_source: dict[str, list[list[ModelReport]]] = {}
     for report in reports:
         for model in report.models:
             told = model if len(report.targets) == len(targets) else _narrowed(model, report)
-            group = next((g for g in groups if _is_same(g, told)), None)
+            alike = of_source.setdefault(model.source, [])
+            group = next((g for g in alike if _agree(g, told)), None)
             if group is None:
                 groups.append([told])
+                alike.append(groups[-1])
             else:
                 group.append(told)
     merged = [_merged(group) for group in groups]
@@ -68,10 +71,10 @@ def _narrowed(model: ModelReport, report: Report) -> ModelReport:
     return replace(model, findings=findings)
 
 
-def _is_same(group: Sequence[ModelReport], model: ModelReport) -> bool:
+def _agree(group: Sequence[ModelReport], model: ModelReport) -> bool:
+    """Whether all of them may be of one revision."""
     revisions = {m.revision for m in group} - {None}
-    agree = not revisions or model.revision is None or model.revision in revisions
-    return agree and group[0].source == model.source
+    return not revisions or model.revision is None or model.revision in revisions
 
 
 def _tiers(model: ModelReport) -> tuple[TierResult, ...]:

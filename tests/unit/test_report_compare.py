@@ -26,7 +26,7 @@ def test_findings_are_new_fixed_or_existing() -> None:
     before = run(finding(count=7, message="Other words."), split_ignore(), old_gpu())
     compared = compare_reports(run(finding(), note()), before)
 
-    (model,) = compared.models
+    (model,) = compared.models.values()
     assert model.of(finding()) is Change.EXISTING
     assert model.of(note()) is Change.NEW
     assert model.of(old_gpu()) is None
