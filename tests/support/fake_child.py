@@ -20,7 +20,7 @@ stream = os.fdopen(int(sys.argv[-1]), "w")
 def tell(event, **more):
     stream.write(json.dumps({{"event": event, **more}}) + "\\n"); stream.flush()
 def ready(release="0.32.0"):
-    tell("ready", release=release, torch="2.13.0", python="3.11.7")
+    tell("ready", release=release, libraries="torch 2.13.0")
 def done(index, **result):
     tell("start", model=index)
     tell("done", model=index, result={{"outcome": "loads", **result}})

@@ -46,7 +46,9 @@ def install(folder: Path, release: str = RELEASE) -> Path:
     needed = listing.stdout.split("\n")
     torch = [line for line in needed if line.startswith("torch==")]
     rest = [line for line in needed if line and line not in torch]
-    _run([*pip, "--extra-index-url", _INDEX, *torch, *rest], "vLLM's requirements failed")
+    # The index of the CPU builds is asked for torch alone.
+    _run([*pip, "--extra-index-url", _INDEX, *torch], "torch cannot be installed")
+    _run([*pip, *rest], "what vLLM requires cannot be installed")
     return python
 
 

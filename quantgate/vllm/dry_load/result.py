@@ -62,6 +62,7 @@ class DryLoad:
         silent: The silent faults.
         post: `done`, or `not run` where the post-processing of weights needs real kernels.
         post_not_run: The classes it was not run for.
+        libraries: Versions of what else the outcome depends on: Python, torch, transformers.
         log: The last lines of the child's log, where it did not end well.
         seconds: Wall time.
     """
@@ -81,6 +82,7 @@ class DryLoad:
     silent: tuple[SilentFault, ...] = ()
     post: str = "not run"
     post_not_run: tuple[str, ...] = ()
+    libraries: str = ""
     log: tuple[str, ...] = ()
     seconds: float = 0.0
 

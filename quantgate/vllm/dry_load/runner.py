@@ -69,6 +69,7 @@ class _Session:
         self.python = python
         self.limits = limits
         self.target = Target(NEWEST, gpu, tensor_parallel)
+        self.libraries = ""
         self.answers: dict[int, DryLoad] = {}
 
     def run(self, sources: Sequence[str]) -> DryRun:
@@ -88,10 +89,11 @@ class _Session:
             batch = dict(list(folders.items())[:MODELS_PER_CHILD])
             self._run_child(sources, batch)
             folders = {i: f for i, f in folders.items() if i not in self.answers}
-        return DryRun(
-            self.target,
-            tuple(replace(self.answers[i], target=self.target) for i in range(len(sources))),
+        answers = tuple(
+            replace(self.answers[i], target=self.target, libraries=self.libraries)
+            for i in range(len(sources))
         )
+        return DryRun(self.target, answers)
 
     def _run_child(self, sources: Sequence[str], folders: Mapping[int, Path]) -> None:
         """Load these; at least one of them has its answer afterwards.
@@ -112,6 +114,7 @@ class _Session:
         if not talk.release:
             raise DryLoadError(_did_not_start(why, child.log))
         self.target = replace(self.target, release=talk.release)
+        self.libraries = talk.libraries
         left = [i for i in folders if i not in self.answers]
         if why and left:
             # One that died between two models takes the next, or it would be tried for ever.
@@ -170,11 +173,13 @@ class _Talk:
 
     Attributes:
         release: The release of vLLM it found, once it is ready.
+        libraries: What else it found.
         current: The model it is at.
     """
 
     def __init__(self) -> None:
         self.release = ""
+        self.libraries = ""
         self.current: int | None = None
 
     def answers(
@@ -190,8 +195,11 @@ class _Talk:
             match event:
                 case {"event": "refused", "reason": str(reason)}:
                     raise DryLoadError(f"No dry load: {ascii(reason)[1:-1]}.")
-                case {"event": "ready", "release": str(release)} if is_release(release):
+                case {"event": "ready", "release": str(release), "libraries": str(libraries)} if (
+                    is_release(release)
+                ):
                     self.release = release
+                    self.libraries = libraries
                 case {"event": "start", "model": int(index)} if self.release and index in expected:
                     self.current = index
                 case {"event": "done", "model": int(index), "result": dict(said)} if (

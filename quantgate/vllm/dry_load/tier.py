@@ -77,6 +77,7 @@ def _beside(item: ComparedLoad) -> str:
 def _facts(item: ComparedLoad) -> Iterator[tuple[str, Any]]:
     load = item.load
     yield "target", str(load.target)
+    yield "with", load.libraries
     yield "outcome", load.outcome.value
     yield "reason", load.reason
     yield "phase", load.phase

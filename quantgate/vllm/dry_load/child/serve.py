@@ -1,7 +1,7 @@
 """The child's loop: reads the job, loads one model after the other, writes one event a line.
 
 ```
-{"event": "ready", "release": "0.32.0", "torch": "2.13.0", "python": "3.11.7"}
+{"event": "ready", "release": "0.32.0", "libraries": "Python 3.11.7, torch 2.13.0, …"}
 {"event": "refused", "reason": "..."}      instead of ready
 {"event": "start", "model": 0}
 {"event": "done", "model": 0, "result": {...}}
@@ -17,6 +17,7 @@ import os
 import platform
 import signal
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +40,14 @@ def serve(job_file: str, events: int) -> None:
 
     try:
         release = installed_release()
-        loader, torch_version = _start(job)
+        loader = _start(job)
     except Refused as error:
         tell("refused", reason=str(error))
         return
     except ImportError as error:
         tell("refused", reason=f"the vLLM in {sys.executable} cannot be imported: {error}")
         return
-    tell("ready", release=release, torch=torch_version, python=platform.python_version())
+    tell("ready", release=release, libraries=_libraries())
     for model in job["models"]:
         tell("start", model=model["index"])
         result = loader.load(model["folder"])
@@ -54,10 +55,14 @@ def serve(job_file: str, events: int) -> None:
     tell("end")
 
 
-def _start(job: dict[str, Any]) -> tuple[Any, str]:
-    """Import torch and vLLM with the platform in place."""
-    import torch
+def _libraries() -> str:
+    """What else the outcome may depend on: transformers reads the configs."""
+    installed = [f"{name} {version(name)}" for name in ("torch", "transformers")]
+    return ", ".join([f"Python {platform.python_version()}", *installed])
 
+
+def _start(job: dict[str, Any]) -> Any:
+    """Import torch and vLLM with the platform in place."""
     from .adapters import prepare
     from .gpus import CPU
     from .loading import Loader
@@ -65,7 +70,7 @@ def _start(job: dict[str, Any]) -> tuple[Any, str]:
 
     simulate(job["gpu"], job["tensor_parallel"])
     prepare(gpu=job["gpu"] != CPU)
-    return Loader(job["tensor_parallel"]), str(torch.__version__)
+    return Loader(job["tensor_parallel"])
 
 
 def _die_with_parent() -> None:

@@ -107,7 +107,7 @@ def _may_be_missing(name: str, quant_config: Any, module: Any) -> bool:
     if leaf.endswith("weight_shape"):
         return True
     if leaf.endswith(("g_idx", "g_idx_sort_indices")):
-        return not getattr(quant_config, "desc_act", True)
+        return not _reorders(quant_config, module)
     if leaf.endswith("qzeros"):
         return bool(getattr(quant_config, "is_sym", getattr(quant_config, "sym", False)))
     if leaf in {"w13_bias", "w2_bias"}:
@@ -115,7 +115,38 @@ def _may_be_missing(name: str, quant_config: Any, module: Any) -> bool:
         return type(method).__name__.startswith("AutoGPTQ")
     if leaf.endswith("input_global_scale"):
         return bool(getattr(method, "use_a16", False))
+    if leaf == "input_scale":
+        # ModelOpt's W4A16: there for old exports, and dropped unread.
+        spec = getattr(method, "spec", None)
+        return spec is not None and getattr(spec, "activation", "") is None
+    if leaf.endswith("_zero_point"):
+        return _is_idle_zero_point(leaf, method, getattr(module, "scheme", None))
     return False
+
+
+def _is_idle_zero_point(leaf: str, method: Any, scheme: Any) -> bool:
+    """Whether it is one of Quark's, which has zero points for symmetric schemes, too.
+
+    vLLM 0.32.0, layers/quantization/quark/schemes/ and quark_moe.py.
+    """
+    owner = scheme if scheme is not None else method
+    if not type(owner).__name__.startswith("Quark"):
+        return False
+    key = "input_symmetric" if "input" in leaf else "is_symmetric"
+    return bool(getattr(owner, key, "input" not in leaf))
+
+
+def _reorders(quant_config: Any, module: Any) -> bool:
+    """Whether the groups follow an activation order; assumed where nothing says."""
+    said = [
+        getattr(quant_config, "desc_act", None),
+        getattr(getattr(module, "scheme", None), "has_g_idx", None),
+    ]
+    method = getattr(module, "quant_method", None)
+    if method is not None and hasattr(method, "actorder"):
+        said.append(method.actorder == "group")
+    known = [s for s in said if s is not None]
+    return any(known) or not known
 
 
 def _dropped(unused: set[str], text_config: Any) -> list[str]:

@@ -20,6 +20,7 @@ MAX_MESSAGE = 2000
 _OURS = re.compile(
     r"[Mm]eta tensor|device=meta|device meta|'meta' device|Meta backend"
     r"|with arguments from the 'Meta'|Cannot copy out of meta"
+    r"|must be on (the )?(gpu|GPU|cuda|CUDA)"
     r"|no kernel image|NVIDIA driver|CUDA driver|not compiled with CUDA|no CUDA-capable|libcuda"
     r"|0 active drivers|[Hh]umming is not installed|flashinfer (is )?not"
     r"|[Tt]riton (is )?(not|missing|unavailable)|can't allocate memory|No space left"
@@ -53,6 +54,8 @@ def uncertain(error: BaseException, phase: str) -> str:
         return "the machine has too little memory"
     if isinstance(error, ImportError):
         return f"a library is missing here: {texts[0]}"
+    if any("failed to be inspected" in t for t in texts):
+        return "the module of its class cannot be imported here, most likely for want of a library"
     if any(map(_OURS.search, texts)):
         return "vLLM came to something that needs a real GPU or real values"
     if any(map(_THIS_CPU.search, texts)):
