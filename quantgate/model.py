@@ -256,7 +256,8 @@ class Model:
         Left out: layers whose shards disagree, schemes that could not be read, declarations that
         reach no layer or bear another method's name (rules of their own speak of them), and
         modules that vLLM builds without quantization in most models whatever the config says, if
-        they are stored dense (routers, other towers, draft layers).
+        they are stored dense (other towers, draft layers, and routers unless it is known that the
+        class quantizes them).
         """
         declared: dict[str, Scheme | None] = {}
         if self.reaches_nothing or self.other_method:
@@ -276,7 +277,8 @@ class Model:
     def _built_dense(self, module: str) -> bool:
         """Whether vLLM builds a module without quantization, or may, whatever the config says."""
         if is_router(module):
-            return True
+            entry = self.built.entry(module) if self.built else None
+            return entry is None or "size" not in entry or bool(entry.get("dense"))
         declaration = self.declaration
         seen = declaration is not None and declaration.method in _SEEN_IN_TOWERS
         return any(t in module for t in _TOWERS) and not (seen and self.naming.quantizes_towers)

@@ -87,7 +87,7 @@ def test_every_record_can_be_evaluated(name: str) -> None:
     assert built is not None
     for table in ("layer", "outer"):
         for path, entry in built.record[table].items():
-            assert set(entry) <= {"size", "shape", "bias", "in", "when"}, path
+            assert set(entry) <= {"size", "shape", "bias", "dense", "in", "when"}, path
             for part in [*entry.get("size", []), *entry.get("shape", [])]:
                 number = built._number(part)
                 assert number is None or number > 0

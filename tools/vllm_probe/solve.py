@@ -8,6 +8,7 @@ A record of the result, by architecture:
  "layer": {"self_attn.q_proj": ENTRY, ...},  # below `layers.N.`, vLLM's path, the shard's name
  "outer": {"model.norm": ENTRY, ...}}
 ENTRY: {"size": [N, K], "shape": [..], "bias": true, "in": "every" | "sparse" | "dense" | "some",
+        "dense": true,                       # its class never quantizes it
         "when": {"use_qk_norm": true}}
 ```
 
@@ -63,6 +64,7 @@ def solve(row: Mapping[str, Any], facts: Architecture) -> dict[str, Any] | None:
     names = _Names(facts)
     builds = [names.entries(build["modules"]) for build in row["builds"]]
     switched = {k: names.entries(modules) for k, modules in row["switched"] if modules}
+    quantized = names.entries(row.get("quantized") or {})
     layer: dict[str, Any] = {}
     outer: dict[str, Any] = {}
     for path, found in builds[0].items():
@@ -71,6 +73,8 @@ def solve(row: Mapping[str, Any], facts: Architecture) -> dict[str, Any] | None:
             continue
         entry = _entry([found, *(o for o in others if o is not None)], given)
         _depend(entry, path, found, row, switched)
+        if quantized.get(path, {}).get("dense"):
+            entry["dense"] = True
         if path.startswith("layers."):
             layer[path.removeprefix("layers.")] = entry
         else:
@@ -141,7 +145,7 @@ class _Names:
         if kind == "other":
             return self._other(path, module["shapes"])
         sizes, width = module["out"], module["in"]
-        base = {"kind": kind, "bias": module.get("bias")}
+        base = {"kind": kind, "bias": module.get("bias"), "dense": module.get("dense")}
         parent, dot, leaf = path.rpartition(".")
         rows = [(path, {**base, "size": [*sizes, width]})]
         shards = self._shards.get(leaf, ())
