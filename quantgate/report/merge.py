@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from quantgate.findings import HEADERS, TIERS, Finding, Verdict, worst
 from quantgate.report.model import ModelReport, Report, Stats, TierResult
 from quantgate.report.settle import is_unopened, settled
-from quantgate.report.words import TIER_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -153,8 +152,5 @@ def _complete(model: ModelReport, expected: Sequence[str]) -> ModelReport:
     missing = [tier for tier in dict.fromkeys(expected) if tier not in model.tier_names]
     if not missing:
         return model
-    lacking = [
-        TierResult(tier, Verdict.UNVERIFIED, f"No result of the {TIER_NAMES[tier]} arrived.")
-        for tier in missing
-    ]
+    lacking = [TierResult(t, Verdict.UNVERIFIED, "No result arrived.") for t in missing]
     return settled(replace(model, tiers=_in_order([*_tiers(model), *lacking])))

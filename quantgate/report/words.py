@@ -272,7 +272,9 @@ _TIER_SAYS = {
 
 def tiers_words(report: Report) -> str:
     """What the verdicts of a run rest on: `Configs and tensor headers only, no weights`."""
+    told = [t for model in report.models for t in model.tiers]
     seen = {name for model in report.models for name in model.tier_names}
+    seen -= {t.tier for t in told} - {t.tier for t in told if t.verdict is not Verdict.UNVERIFIED}
     if seen <= {HEADERS}:
         return "Configs and tensor headers only, no weights"
     return "From " + ", ".join(_TIER_READS[name] for name in TIERS if name in seen)

@@ -111,7 +111,9 @@ def test_missing_parts_are_unverified() -> None:
     report = merge_reports([headers()], models=["org/other"], tiers=["headers", "dry-load"])
 
     assert [m.verdict for m in report.models] == [Verdict.UNVERIFIED] * 2
-    assert "No result of the dry load" in to_markdown(report)
+    assert "not verified. No result arrived." in to_markdown(report)
+    assert "Configs and tensor headers only" in to_markdown(report)
+    assert "vLLM's own loader without weights" in to_markdown(merge_reports([headers(), dry()]))
     assert "No report on this model arrived." in to_text(report)
     assert merge_reports([headers()], tiers=["headers"]).verdict is Verdict.PASS
     assert merge_reports([]).verdict is Verdict.UNVERIFIED
