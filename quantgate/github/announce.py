@@ -9,6 +9,7 @@ from quantgate.github.api import ApiError
 from quantgate.github.commands import command
 from quantgate.github.comment import Done, Posted, current_pull, post
 from quantgate.github.publish import say, set_outputs
+from quantgate.github.suggest import suggest
 from quantgate.report.markdown import COMMENT_BUDGET
 from quantgate.settings import Comment
 
@@ -58,3 +59,8 @@ def announce(
         kind = "notice" if posted.done is Done.STALE else "warning"
         say(command(kind, f"no comment was written: {why}", {"title": "quantgate"}))
     set_outputs(job, {"comment": posted.done.value, "comment-url": posted.url})
+    if event.pull and posted.done is not Done.REFUSED:
+        try:
+            suggest(report, api, event.pull, event.head)
+        except ApiError as error:
+            say(command("warning", f"no change was suggested: {error}", {"title": "quantgate"}))
