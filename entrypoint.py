@@ -46,7 +46,7 @@ def run(environ: Mapping[str, str], job: Job) -> int:
         refuse((str(error),), job)
         return ExitCode.UNVERIFIED
     code = exit_code(report, chosen.settings.fail_on)
-    look = look_of(chosen.settings, event, api, job.workspace)
+    look = look_of(chosen.settings, event, api, job.workspace, report)
     publish(report, job, folder, look)
     announce(report, event, api, chosen.settings, job, look=look, blocks=code != ExitCode.PASS)
     # The second workflow only tells what the first one has decided.
@@ -56,7 +56,7 @@ def run(environ: Mapping[str, str], job: Job) -> int:
 def _report(chosen: Selection, job: Job) -> Report:
     settings = chosen.settings
     if settings.reports:
-        return read_reports(settings.reports, job.workspace)
+        return chosen.judged(read_reports(settings.reports, job.workspace))
     found = check_models(
         chosen.models,
         settings.targets,

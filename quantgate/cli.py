@@ -160,6 +160,18 @@ def check(
     multiple=True,
     help="A tier that every model must have been through, else it is unverified; repeatable.",
 )
+@click.option(
+    "--hub-discussion",
+    metavar="ORG/MODEL#3",
+    help="Write the report as a comment there, or change the one that is there.",
+)
+@click.option(
+    "--comment",
+    type=click.Choice(["on-failure", "always"]),
+    default="on-failure",
+    show_default=True,
+    help="When to write a first comment; one that is there is kept up to date.",
+)
 def join_reports(
     *,
     files: tuple[str, ...],
@@ -170,14 +182,18 @@ def join_reports(
     fail_on: str,
     models: tuple[str, ...],
     tiers: tuple[str, ...],
+    hub_discussion: str | None,
+    comment: str,
 ) -> int:
     """Join JSON reports: tiers and targets of the same model, and models of many jobs.
 
     The worst verdict wins. A file that is missing or not a report makes the result unverified.
+    With --hub-discussion the report becomes a comment on a pull request or discussion of the
+    Hugging Face Hub; the token is that of huggingface_hub (HF_TOKEN).
 
-    Exit code: as `quantgate check`.
+    Exit code: as `quantgate check`; whether a comment could be written does not change it.
     """
-    from quantgate.exit_code import exit_code
+    from quantgate.exit_code import ExitCode, exit_code
     from quantgate.report.files import read_reports
     from quantgate.report.merge import merge_reports
     from quantgate.settings import FAIL_ON
@@ -185,7 +201,28 @@ def join_reports(
     _one_stdout(json_file, markdown_file, sarif_file)
     report = merge_reports(read_reports(files), models=models, tiers=tiers)
     _show(report, json_file, markdown_file, sarif_file, template)
-    return exit_code(report, FAIL_ON[fail_on])
+    code = exit_code(report, FAIL_ON[fail_on])
+    if hub_discussion:
+        _comment(report, hub_discussion, create=comment == "always" or code is not ExitCode.PASS)
+    return code
+
+
+def _comment(report: Report, place: str, *, create: bool) -> None:
+    """Bring the comment on the Hub up to date; what fails there is told and decides nothing."""
+    from quantgate.hub_discussion import Discussion, DiscussionError, comment_on
+    from quantgate.report.markdown import COMMENT_BUDGET, to_markdown
+
+    try:
+        discussion = Discussion.parse(place)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    body = to_markdown(report, budget=COMMENT_BUDGET)
+    try:
+        click.echo(
+            f"comment on {discussion}: {comment_on(discussion, body, create=create)}", err=True
+        )
+    except DiscussionError as error:
+        click.echo(f"quantgate: {error}", err=True)
 
 
 def _one_stdout(*files: str | None) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from quantgate.findings import Finding, Verdict
     from quantgate.report.model import ModelReport, Report
 
+ACCEPTED = "Accepted by this repository"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suppression:
@@ -80,12 +82,9 @@ class Policy:
         )
 
     def _judged(self, model: ModelReport) -> ModelReport:
-        findings = tuple(
-            sorted(
-                (self._weighed(model.source, f) for f in model.findings),
-                key=lambda f: (f.severity.rank, f.rule),
-            )
-        )
+        # Of two tiers, one may have been judged already; then both now say the same.
+        weighed = {repr(w): w for f in model.findings for w in [self._weighed(model.source, f)]}
+        findings = tuple(sorted(weighed.values(), key=lambda f: (f.severity.rank, f.rule)))
         if findings == model.findings:
             return model
         old = model.findings
@@ -112,7 +111,9 @@ class Policy:
             return finding
         for suppression in self.suppressions:
             if suppression.covers(source, finding):
-                message = f"Accepted by this repository: {suppression.reason} {finding.message}"
+                if finding.message.startswith(ACCEPTED):
+                    return finding
+                message = f"{ACCEPTED}: {suppression.reason} {finding.message}"
                 return replace(finding, severity=Severity.INFO, message=message)
         severity = self.severities.get(finding.rule)
         return finding if severity is None else replace(finding, severity=severity)

@@ -7,12 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from quantgate.github.api import ApiError
+from quantgate.github.before import report_before
 from quantgate.github.select import read_checkout
 from quantgate.report.from_json import MAX_BYTES, ReportError, load_report
 from quantgate.report.markdown import to_markdown
 from quantgate.report.model import Report
 from quantgate.report.templating import MAX_TEMPLATE, TemplateError
-from quantgate.settings import SettingsError
+from quantgate.settings import Comment, SettingsError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,8 +46,10 @@ class Look:
             return show()
 
 
-def look_of(settings: Settings, event: Event, api: Api, workspace: Path) -> Look:
+def look_of(settings: Settings, event: Event, api: Api, workspace: Path, report: Report) -> Look:
     """Read what the inputs `base-report` and `template` name.
+
+    Without a `base-report`, what the last runs on the base branch have left is looked for.
 
     On a pull request the template is that of the base branch: what is proposed does not decide
     how it is told.
@@ -58,6 +61,8 @@ def look_of(settings: Settings, event: Event, api: Api, workspace: Path) -> Look
             before = load_report(read_checkout(workspace, settings.base_report, MAX_BYTES) or "")
         except (ReportError, SettingsError) as error:
             problems.append(f"{settings.base_report!r} is no report of the base: {error}")
+    elif event.pull and settings.comment is not Comment.NEVER:
+        before = report_before(api, event.base_ref, report)
     if settings.template:
         try:
             template = _template(settings.template, event, api, workspace)

@@ -60,7 +60,9 @@ class Selection:
             for suppression in self.policy.unused(report)
         )
         return replace(
-            self.policy.apply(report), unchanged=self.unchanged, notes=(*self.notes, *unused)
+            self.policy.apply(report),
+            unchanged=report.unchanged + self.unchanged,
+            notes=tuple(dict.fromkeys((*report.notes, *self.notes, *unused))),
         )
 
 
@@ -82,7 +84,7 @@ def select(environ: Mapping[str, str], event: Event, api: Api, workspace: Path) 
     configs = _configs(given.config, event, api, workspace)
     settings = Settings.from_environment(environ, configs.config.inputs, given.config)
     if settings.reports:
-        return Selection(settings=settings)
+        return Selection(settings=settings, policy=configs.config.policy, notes=configs.notes)
     named = _named(settings, workspace)
     if not given.models:
         # What the config file lists is new only where the change adds it.

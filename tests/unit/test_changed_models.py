@@ -284,6 +284,27 @@ def test_a_finding_is_accepted_with_a_reason(action: Action):
     assert "accepts QG101, which was not found" in action.notes
 
 
+def test_reports_of_other_tiers_are_judged_by_the_config_as_well(
+    action: Action, github: GitHubServer
+):
+    """What one job has accepted and another has not is one note."""
+    action.put("a", broken=True)
+    action("schedule")
+    raw = json.dumps(action.report)
+    rules = {f["rule"] for f in action.report["models"][0]["findings"]}
+    action.write(CONFIG, "suppress:\n" + "\n".join(f"- {{rule: {r}, reason: R}}" for r in rules))
+    action("schedule")
+    judged = action.report
+    action.write("reports/1.json", json.dumps(judged))
+    action.write("reports/2.json", raw)
+    assert action("schedule", reports="reports/*.json") == 0
+    found = action.report["models"][0]
+    assert [f["message"] for f in found["findings"]] == [
+        f["message"] for f in judged["models"][0]["findings"]
+    ]
+    assert found["verdict"] == "pass"
+
+
 def test_what_could_not_be_read_cannot_be_accepted(action: Action):
     """Nobody has seen it."""
     action.put("a")

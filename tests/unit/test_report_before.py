@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,8 @@ from quantgate.github.event import Event
 from quantgate.report.as_json import to_json_text
 from quantgate.report.model import Report
 from tests.support import report_samples
-from tests.support.github_server import REPOSITORY, Fault, GitHubServer
+from tests.support.github_server import REPOSITORY, Fault, GitHubServer, PullRequest
+from tests.unit.conftest import Action
 
 NOW = report_samples.several_findings()
 
@@ -71,6 +73,21 @@ def test_a_token_that_may_not_read_runs_costs_the_comparison_only(api: Api, gith
     """Nothing is raised."""
     github.faults.append(Fault("GET", "/actions/artifacts", 403, "Resource not accessible"))
     assert report_before(api, "main", renamed("a")) is None
+
+
+def test_the_comment_tells_what_the_change_brought(action: Action, github: GitHubServer):
+    """From what a run on the base branch left, without any input."""
+    action.put("a", broken=True)
+    action("schedule")
+    old = action.report
+    (known,) = old["models"][0]["findings"]
+    other = {**known, "rule": "QG411", "name": "surplus-tensor", "docs": "", "pattern": "x"}
+    old["models"][0]["findings"] = [other]
+    github.add_artifact(json.dumps(old))
+    github.pulls[3] = PullRequest(files={"a/config.json": ("modified", "")})
+    assert action.pull_request() == 1
+    (comment,) = github.comments[3]
+    assert "1 new finding, 1 fixed" in comment["body"]
 
 
 def test_without_models_nothing_is_asked(api: Api, github: GitHubServer):
