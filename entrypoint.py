@@ -30,6 +30,7 @@ def run(environ: Mapping[str, str], job: Job) -> int:
         given = Settings.from_environment(environ)
         mask(given.github_token)
         folder = job.report_folder(given.report_path)
+        job.distrust_cache()
         event = Event.from_environment(environ)
         api = Api(event, given.github_token)
         os.chdir(job.workspace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 # ContainerActionHandler.cs), and that folder's name beside the workspaces outside.
 CONTAINER_TEMP = Path("/github/runner_temp")
 HOST_TEMP = "_temp"
+# What QUANTGATE_CACHE says where nothing is to be kept.
+_NO_CACHE = frozenset({"0", "off", "no", "none"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,7 @@ class Job:
         summary: The file for the job summary, None where there is none.
         work: The folder on the runner that holds its workspaces, None where unknown.
         debug: Whether the run was started with debug logging.
+        cache: The folder that keeps headers between runs, None where none was named.
     """
 
     workspace: Path
@@ -36,6 +40,7 @@ class Job:
     summary: Path | None = None
     work: Path | None = None
     debug: bool = False
+    cache: Path | None = None
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
@@ -45,7 +50,7 @@ class Job:
             value = environ.get(variable)
             return Path(value) if value else None
 
-        runner_workspace = path("RUNNER_WORKSPACE")
+        runner_workspace, cache = path("RUNNER_WORKSPACE"), path("QUANTGATE_CACHE")
         return cls(
             workspace=path("GITHUB_WORKSPACE") or Path.cwd(),
             temp=path("RUNNER_TEMP") or Path("/tmp"),  # noqa: S108  the runner's own default
@@ -53,7 +58,34 @@ class Job:
             summary=path("GITHUB_STEP_SUMMARY"),
             work=runner_workspace.parent if runner_workspace else None,
             debug=environ.get("RUNNER_DEBUG") == "1",
+            cache=None if cache and str(cache).lower() in _NO_CACHE else cache,
         )
+
+    def distrust_cache(self) -> None:
+        """Refuse a cache that a pull request could bring along.
+
+        Raises:
+            SettingsError: The cache lies in the checkout: what is found there would be believed.
+        """
+        workspace = self.workspace.resolve()
+        if self.cache and (workspace / self.cache).resolve().is_relative_to(workspace):
+            raise SettingsError(
+                f"QUANTGATE_CACHE: {str(self.cache)!r} lies in the checkout, where a pull request "
+                f"could put headers of its own; use {CONTAINER_TEMP}/quantgate-cache"
+            )
+
+    def hand_over(self, folder: Path) -> None:
+        """Give a folder to the owner of the checkout: this runs as root, and later steps do not.
+
+        Raises:
+            OSError: It cannot be given away.
+        """
+        if os.geteuid() != 0:
+            return
+        owner = self.workspace.stat()
+        for path, _, names in os.walk(folder):
+            for place in (path, *(os.path.join(path, name) for name in names)):  # noqa: PTH118
+                os.chown(place, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
     def report_folder(self, report_path: str) -> Path:
         """The absolute folder for the report files; a relative path is taken from the checkout.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Severity
@@ -48,6 +49,8 @@ def publish(report: Report, job: Job, folder: Path, look: Look) -> None:
         "report.sarif": to_sarif_text(report, configs),
     }
     _try("the report files", lambda: _write_files(texts, folder))
+    for written in filter(None, (folder, job.cache)):
+        _try("the owner of the files", partial(job.hand_over, written))
     summary = job.summary
     if summary:
         _try("the job summary", lambda: append_summary(summary, markdown))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,38 @@ def test_a_relative_path_stays_in_the_checkout(tmp_path: Path, path: str):
     (checkout / "link").symlink_to(tmp_path)
     with pytest.raises(SettingsError, match=r"input report-path: .* leads out of the checkout"):
         Job(workspace=checkout, temp=tmp_path).report_folder(path)
+
+
+@pytest.mark.parametrize("place", ["cache", "./cache", "{workspace}/cache", "{workspace}/link"])
+def test_a_cache_in_the_checkout_is_refused(tmp_path: Path, place: str):
+    """A pull request could bring headers along that were never read."""
+    workspace = tmp_path / "w"
+    workspace.mkdir()
+    (workspace / "real").mkdir()
+    (workspace / "link").symlink_to("real")
+    job = Job(workspace=workspace, temp=tmp_path, cache=Path(place.format(workspace=workspace)))
+    with pytest.raises(SettingsError, match="lies in the checkout"):
+        job.distrust_cache()
+
+
+@pytest.mark.parametrize("value", ["", "off", "None", "/github/runner_temp/quantgate-cache"])
+def test_a_cache_elsewhere_is_used(tmp_path: Path, value: str):
+    """So is none."""
+    job = Job.from_environment({"GITHUB_WORKSPACE": str(tmp_path), "QUANTGATE_CACHE": value})
+    job.distrust_cache()
+    assert job.cache == (Path(value) if value.startswith("/") else None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_was_written_belongs_to_the_owner_of_the_checkout(tmp_path: Path):
+    """Later steps can read, keep and remove it; what a link leads to stays whose it was."""
+    workspace, written = tmp_path / "w", tmp_path / "w/out"
+    (written / "inner").mkdir(parents=True)
+    (written / "inner/report.json").write_text("{}")
+    (tmp_path / "other").write_text("x")
+    (written / "link").symlink_to(tmp_path / "other")
+    os.chown(workspace, 1234, 1235)
+    Job(workspace=workspace, temp=tmp_path).hand_over(written)
+    places = [written, written / "inner", written / "inner/report.json", written / "link"]
+    assert {(p.lstat().st_uid, p.lstat().st_gid) for p in places} == {(1234, 1235)}
+    assert (tmp_path / "other").stat().st_uid == 0
