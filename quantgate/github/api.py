@@ -153,11 +153,6 @@ class Api:
                 return str(found.decoded_content.decode())
         raise ApiError(f"{path} of {commit[:7]} is no text file of at most {limit:,} bytes")
 
-    def folder(self, path: str, commit: str) -> list[str]:
-        """The paths of the files in a folder of a commit, empty where there is none."""
-        found = self._content(path, commit)
-        return [f.path for f in found if f.type == "file"] if isinstance(found, list) else []
-
     def _content(self, path: str, commit: str) -> Any:
         try:
             with _asking(f"for {path} of {commit[:7]}"):

@@ -21,7 +21,7 @@ from quantgate.policy import Policy
 from quantgate.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from quantgate.github.api import Api
     from quantgate.github.event import Event
@@ -89,9 +89,11 @@ def select(environ: Mapping[str, str], event: Event, api: Api, workspace: Path) 
     if not given.models:
         # What the config file lists is new only where the change adds it.
         named = dict.fromkeys(named, False)
-        named |= dict.fromkeys(_expanded(list(configs.added), workspace), True)
+        added = _expanded(_within(configs.added, given.config), workspace)
+        named |= dict.fromkeys(added, True)
     if settings.manifest:
-        named |= _listed(settings.manifest, event, api, workspace)
+        for model, new in _listed(settings.manifest, event, api, workspace).items():
+            named[model] = new or named.get(model, False)
     try:
         found = named or dict.fromkeys(models_in(workspace), False)
     except DiscoveryError as error:
@@ -191,6 +193,19 @@ def _expanded(lines: list[str], workspace: Path) -> list[str]:
     return models
 
 
+def _within(models: Iterable[str], path: str) -> list[str]:
+    """The models of a file that a pull request may have written: nothing beside the checkout.
+
+    Raises:
+        SelectionError: One is elsewhere on this machine.
+    """
+    models = list(models)
+    for model in models:
+        if Path(model).is_absolute() or ".." in Path(model).parts:
+            raise SelectionError(f"{path} lists {model!r}, which leads out of the checkout")
+    return models
+
+
 def _glob(pattern: str, workspace: Path) -> list[str]:
     if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
         raise SelectionError(f"the pattern {pattern!r} leads out of the checkout")
@@ -207,6 +222,7 @@ def _listed(manifest: str, event: Event, api: Api, workspace: Path) -> dict[str,
         models = parse_manifest(text, manifest)
     except ManifestError as error:
         raise SelectionError(str(error)) from None
+    _within(models, path)
     before: tuple[str, ...] = ()
     if event.has_change:
         try:

@@ -172,6 +172,32 @@ def test_a_changed_line_of_the_manifest_is_a_changed_model(
     assert action.checked == ["b", "c", "org/new@2"]
 
 
+def test_a_model_that_two_lists_name_is_new_if_either_says_so(
+    action: Action, github: GitHubServer, changed
+):
+    """A Hub id of the workflow is always checked, also where the manifest has it for long."""
+    action.write("models.yaml", "[org/old@1]")
+    github.set_file("models.yaml", "[org/old@1]", COMMITS["base"])
+    changed("README.md")
+    action.pull_request(manifest="models.yaml", models="org/old@1")
+    assert action.checked == ["org/old@1"]
+
+
+@pytest.mark.parametrize("place", ["/etc", "../other", "models/../../other"])
+def test_a_list_of_a_pull_request_leads_nowhere_else(
+    action: Action, github: GitHubServer, changed, place: str
+):
+    """Neither a manifest nor a proposed config may name folders beside the checkout."""
+    action.put("a")
+    changed("a/config.json")
+    action.write("m.yaml", f"[{place}]")
+    assert action.pull_request(manifest="m.yaml") == 3
+    assert "leads out of the checkout" in action.log
+    action.write(CONFIG, f"models: [{place}]")
+    assert action.pull_request() == 3
+    assert "leads out of the checkout" in action.log
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
