@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
+from quantgate.config import parse_config
+from quantgate.settings import Settings
 from tests.support.github_server import COMMITS, Fault, GitHubServer, PullRequest
 from tests.unit.conftest import Action
 
@@ -380,6 +384,16 @@ def test_a_config_that_cannot_be_used_is_told(action: Action, text: str, said: s
     assert action("schedule") == 2
     assert said in action.log
     assert CONFIG in action.log
+
+
+def test_the_config_of_the_documentation_can_be_used():
+    """Every key of it is understood, and every rule is there."""
+    page = (Path(__file__).parents[2] / "docs/action.md").read_text()
+    (text,) = [b for b in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "suppress:" in b]
+    config = parse_config(text)
+    assert config.models == ("models/*", "org/model@0123abc")
+    assert len(config.policy.severities) == len(config.policy.suppressions) == 1
+    assert Settings.from_environment({}, config.inputs).comment == "on-failure"
 
 
 def test_a_touched_base_model_is_a_change_of_every_model(action: Action, changed):
