@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import sys
 from itertools import product
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,29 +10,6 @@ from hypothesis import strategies as st
 
 from quantgate.vllm.dry_load.child import losses, regions, verdicts
 from quantgate.vllm.dry_load.child.reasons import NotSimulated, StubCalled, UnknownType
-from quantgate.vllm.dry_load.runner import CHILD
-
-MODULES = sorted(CHILD.glob("*.py"))
-ALLOWED = {"torch", "vllm", "safetensors", "transformers", *sys.stdlib_module_names}
-
-
-def imported(tree: ast.AST) -> set[str]:
-    """First parts of the names of what is imported, relative imports left out."""
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {a.name.split(".")[0] for a in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            found.add((node.module or "").split(".")[0])
-    return found
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
-def test_child_runs_without_quantgate(path: Path) -> None:
-    """Every module is Python 3.10 and imports only what is there beside vLLM."""
-    tree = ast.parse(path.read_text(), feature_version=(3, 10))
-    assert imported(tree) <= ALLOWED
-
 
 REGION = st.tuples(
     st.integers(0, 20),

@@ -10,8 +10,8 @@ GPU. This side imports neither torch nor vLLM:
 
 from __future__ import annotations
 
+from quantgate.vllm.children.process import Limits
 from quantgate.vllm.dry_load.child.gpus import CPU, GPUS
-from quantgate.vllm.dry_load.process import Limits
 from quantgate.vllm.dry_load.result import DryLoad, DryOutcome, DryRun
 from quantgate.vllm.dry_load.runner import DryLoadError, dry_load
 

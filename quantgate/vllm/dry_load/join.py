@@ -10,8 +10,8 @@ from quantgate.findings import HEADERS
 from quantgate.report.model import Report, TierResult
 from quantgate.report.settle import settled
 from quantgate.runner import check_models
+from quantgate.vllm.children.process import Limits
 from quantgate.vllm.dry_load.compare import compare
-from quantgate.vllm.dry_load.process import Limits
 from quantgate.vllm.dry_load.runner import dry_load
 from quantgate.vllm.dry_load.tier import tier_result
 

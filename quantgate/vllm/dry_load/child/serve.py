@@ -11,35 +11,20 @@
 
 from __future__ import annotations
 
-import ctypes
-import json
-import os
-import platform
-import signal
 import sys
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
-from .adapters import Refused, installed_release
+from quantgate.vllm.children.inside.release import Refused, libraries
+from quantgate.vllm.children.inside.telling import begin
 
-_PR_SET_PDEATHSIG = 1
+from .adapters import supported_release
 
 
 def serve(job_file: str, events: int) -> None:
     """Do the job in `job_file`, telling the file descriptor `events`."""
-    _die_with_parent()
-    job = json.loads(Path(job_file).read_text(encoding="utf-8"))
-    # Whatever vLLM starts must not hold the parent's pipe open.
-    os.set_inheritable(events, False)  # noqa: FBT003  it takes no keyword
-    stream = os.fdopen(events, "w", encoding="ascii")
-
-    def tell(event: str, **more: Any) -> None:
-        stream.write(json.dumps({"event": event, **more}) + "\n")
-        stream.flush()
-
+    job, tell = begin(job_file, events)
     try:
-        release = installed_release()
+        release = supported_release()
         loader = _start(job)
     except Refused as error:
         tell("refused", reason=str(error))
@@ -47,18 +32,12 @@ def serve(job_file: str, events: int) -> None:
     except ImportError as error:
         tell("refused", reason=f"the vLLM in {sys.executable} cannot be imported: {error}")
         return
-    tell("ready", release=release, libraries=_libraries())
+    tell("ready", release=release, libraries=libraries())
     for model in job["models"]:
         tell("start", model=model["index"])
         result = loader.load(model["folder"])
         tell("done", model=model["index"], result=result)
     tell("end")
-
-
-def _libraries() -> str:
-    """What else the outcome may depend on: transformers reads the configs."""
-    installed = [f"{name} {version(name)}" for name in ("torch", "transformers")]
-    return ", ".join([f"Python {platform.python_version()}", *installed])
 
 
 def _start(job: dict[str, Any]) -> Any:
@@ -71,9 +50,3 @@ def _start(job: dict[str, Any]) -> Any:
     simulate(job["gpu"], job["tensor_parallel"])
     prepare(gpu=job["gpu"] != CPU)
     return Loader(job["tensor_parallel"])
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to end this process with the one that started it, even if that one is killed."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
