@@ -33,6 +33,17 @@ _ALIKE = re.compile(
 )
 
 
+OBSERVED = frozenset(
+    {
+        *("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM"),
+        *("Gemma2ForCausalLM", "Gemma4ForCausalLM", "MixtralForCausalLM", "Phi3ForCausalLM"),
+        *("Llama4ForCausalLM", "DeepseekV3ForCausalLM", "Olmo2ForCausalLM", "Glm4MoeForCausalLM"),
+        *("Qwen3_5ForConditionalGeneration",),
+    }
+)
+"""Architectures whose loaders were seen to refuse names; others may pass over what they lack."""
+
+
 class Fate(StrEnum):
     """What vLLM does with a tensor."""
 
@@ -126,7 +137,9 @@ class KvScales:
         alike = _ALIKE.fullmatch(leaf)
         if alike is not None:
             return attention, alike[1] or "", False
-        return (attention, "", False) if last.endswith("_quantizer") else None
+        # ModelOpt's own state, not exported: `k_bmm_quantizer._amax`.
+        state = last.endswith("_quantizer") and leaf.startswith("_")
+        return (attention, "", False) if state else None
 
     def _knows(self, module: str, role: re.Match[str]) -> bool:
         if module.endswith((".self_attn.attn", ".mixer.attn", ".attention.attn")):
