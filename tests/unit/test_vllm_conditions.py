@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantgate.vllm.conditions import Decision, UndecidedError, decide, settle
@@ -86,6 +86,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.fixed_dictionaries(dict.fromkeys((*DEEPSEEK, "mlp_only_layers", "text_config"), JSON)))
 def test_no_config_makes_it_raise(config: dict[str, Any]) -> None:
     """Whatever types a hostile config has, there is an answer."""
