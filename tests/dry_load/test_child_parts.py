@@ -96,6 +96,7 @@ def chained(outer: BaseException, inner: BaseException) -> BaseException:
         (ModuleNotFoundError("No module named 'timm'"), "init", "a library is missing here"),
         (ValueError("['X'] failed to be inspected."), "config", "want of a library"),
         (MemoryError(), "init", "too little memory"),
+        (RuntimeError("unable to mmap: Cannot allocate memory (12)"), "load", "too little memory"),
         (ValueError("Please pass `trust_remote_code=True`"), "config", "needs remote code"),
         (ValueError("requires AMX tile support"), "init", "instruction set"),
         (ValueError("no backend for it"), "post", "which kernels"),

@@ -53,7 +53,9 @@ class HeaderReader:
         from safetensors import safe_open
 
         for file in file_order(files):
-            with safe_open(file, framework="pt") as opened:
+            # For numpy it maps the file read-only; for torch it maps it for writing, which a
+            # machine with less memory than the file is long refuses.
+            with safe_open(file, framework="np") as opened:
                 for name in opened.keys():  # noqa: SIM118  it is no mapping
                     piece = opened.get_slice(name)
                     self.last = name

@@ -23,8 +23,9 @@ _OURS = re.compile(
     r"|must be on (the )?(gpu|GPU|cuda|CUDA)"
     r"|no kernel image|NVIDIA driver|CUDA driver|not compiled with CUDA|no CUDA-capable|libcuda"
     r"|0 active drivers|[Hh]umming is not installed|flashinfer (is )?not"
-    r"|[Tt]riton (is )?(not|missing|unavailable)|can't allocate memory|No space left"
+    r"|[Tt]riton (is )?(not|missing|unavailable)"
 )
+_NO_ROOM = re.compile(r"can't allocate memory|[Cc]annot allocate memory|No space left")
 _THIS_CPU = re.compile(r"requires AMX|requires AVX|AMX tile support")
 _REMOTE_CODE = re.compile(r"trust_remote_code|trust-remote-code|remote code|custom code")
 
@@ -50,7 +51,7 @@ def uncertain(error: BaseException, phase: str) -> str:
         return "it needs remote code, which is refused and never run"
     if any(isinstance(e, NotSimulated | UnknownType | StubCalled) for e in causes):
         return texts[0]
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or any(map(_NO_ROOM.search, texts)):
         return "the machine has too little memory"
     if isinstance(error, ImportError):
         return f"a library is missing here: {texts[0]}"
