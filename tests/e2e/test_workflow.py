@@ -20,6 +20,7 @@ def test_a_good_model_passes_and_the_next_step_reads_the_outputs(workflow):
         "models-checked": "1",
         "report-path": "out/report.md",
         "json-path": "out/report.json",
+        "sarif-path": "out/report.sarif",
     }
     assert "✅" in done.line("report: ")
     assert done.line("json: ").startswith('{  "schema_version": 1')
@@ -30,7 +31,8 @@ def test_a_broken_model_fails_the_job_and_says_why(workflow):
     done = workflow(WORKFLOWS / "gate.yml", "broken")
     assert done.code == 1, done.log
     assert "exit with `FAILURE`: 1" in done.log, done.log
-    assert "::error title=QG401 bits-mismatch in models/broken::" in done.log, done.log
+    place = "::error file=models/broken/config.json,line=25,"
+    assert f"{place}title=QG401 bits-mismatch in models/broken::" in done.log, done.log
     outputs = json.loads(done.line("outputs: "))
     assert (outputs["verdict"], outputs["models-checked"]) == ("fail", "2")
     assert int(outputs["errors"]) > 0
