@@ -483,6 +483,10 @@ def pack(source: str, output: str) -> int:
     if Path(source).exists():
         # An archive is made to be shared: where a model lies on this machine stays here.
         raw = replace(raw, source=Path(source).resolve().name)
+    if raw.unanswered:
+        name = raw.unanswered[0]
+        click.echo(f"quantgate: {name!r} could not be read; run the command again.", err=True)
+        return ExitCode.UNVERIFIED
     try:
         write_archive(raw, output)
     except OSError as error:

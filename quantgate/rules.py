@@ -37,6 +37,8 @@ class Rule:
         since: The quantgate release that brought it.
         methods: Quantization methods it speaks of; empty means all.
         per_target: Whether its answer depends on the vLLM release, GPU or tensor-parallel size.
+        of_absence: Whether it speaks of what is not there: it is silent while a weight file that
+            vLLM reads was not read, since what it misses may be in that file.
     """
 
     id: str
@@ -46,6 +48,7 @@ class Rule:
     since: str
     methods: frozenset[str]
     per_target: bool
+    of_absence: bool
     check: Callable[[Model], Iterable[Fault]]
 
     @property
@@ -94,6 +97,7 @@ def rule(
     since: str = "0.1.0",
     methods: Iterable[str] = (),
     per_target: bool = False,
+    of_absence: bool = False,
 ) -> Callable[[Callable[[Model], Iterator[Fault]]], Callable[[Model], Iterator[Fault]]]:
     """Register the decorated function as a rule.
 
@@ -109,7 +113,15 @@ def rule(
         if id in _registry or any(r.name == name for r in _registry.values()):
             raise ValueError(f"{id} {name}: id or name is taken")
         _registry[id] = Rule(
-            id, name, severity, outcome, since, frozenset(methods), per_target, check
+            id,
+            name,
+            severity,
+            outcome,
+            since,
+            frozenset(methods),
+            per_target,
+            of_absence,
+            check,
         )
         return check
 

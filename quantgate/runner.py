@@ -135,6 +135,8 @@ def _findings(model: Model, targets: Sequence[Target], rules: Sequence[Rule]) ->
         for finding in findings:
             merged.setdefault(repr(finding), (finding, set()))[1].update(map(str, held))
 
+    if not model.checkpoint.complete:
+        rules = [r for r in rules if not r.of_absence]
     for other, held in _views(model, targets):
         # Seen again: meanwhile the first view has derived what the files alone decide.
         seen = model.seen_by(other.target)

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from quantgate.checkpoint import Checkpoint, ConfigFile, Index
     from quantgate.model import Model
 
-_UNREAD = (DefectKind.UNREADABLE, DefectKind.NOT_FETCHED, DefectKind.TOO_LARGE)
+_UNREAD = (
+    DefectKind.UNREADABLE,
+    DefectKind.NOT_ANSWERED,
+    DefectKind.NOT_FETCHED,
+    DefectKind.TOO_LARGE,
+)
 
 
 @rule("QG208", "unreadable-config")
@@ -32,8 +37,8 @@ def check(model: Model) -> Iterator[Fault]:
     Without a config vLLM does not start: `ValueError: Invalid repository ID or local directory
     specified`, or `JSONDecodeError`. A broken index ends the load with `JSONDecodeError`,
     `KeyError: 'weight_map'` or `TypeError`. A merge conflict that was committed is enough.
-    Files that could not be read at all (Git LFS pointers, no permission) make the model
-    unverified, not wrong.
+    Files that could not be read at all (Git LFS pointers, no permission, a server that does not
+    deliver) make the model unverified, not wrong.
 
     ## Example
 
@@ -116,7 +121,9 @@ def _unusable(file: ConfigFile | Index, consequence: str) -> Iterator[Fault]:
             message=f"{file.name} was not read, so what it says could not be verified.",
             tensor=file.name,
             found=file.error,
-            fix="Make the file readable (fetch Git LFS files) and check again.",
+            fix="Run the check again."
+            if file.kind is DefectKind.NOT_ANSWERED
+            else "Make the file readable (fetch Git LFS files) and check again.",
             unverified=True,
         )
     elif file.kind is not DefectKind.OUTSIDE:

@@ -21,9 +21,9 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## What it checks
 
-    Weight files that vLLM would read and quantgate could not: Git LFS pointers, files without
-    permission, folders and devices under the name of a weight file, and headers beyond 256 MB
-    in total.
+    Weight files that vLLM would read and quantgate could not: Git LFS pointers, files that the
+    Hub did not deliver (too many requests, a stall, a wrong range), files without permission,
+    folders and devices under the name of a weight file, and headers beyond 256 MB in total.
 
     ## Why it matters
 
@@ -42,8 +42,8 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Fix
 
-    Run `git lfs pull`, or set `lfs: true` for actions/checkout. Otherwise make the file
-    readable.
+    Run `git lfs pull`, or set `lfs: true` for actions/checkout. Where a server did not deliver,
+    run the check again. Otherwise make the file readable.
 
     ## Seen in
 
@@ -56,6 +56,7 @@ def check(model: Model) -> Iterator[Fault]:
     """
     for file in model.checkpoint.loaded_files:
         pointers = defects_of(file, DefectKind.NOT_FETCHED)
+        unanswered = defects_of(file, DefectKind.NOT_ANSWERED)
         unread = defects_of(file, DefectKind.UNREADABLE)
         unread += [d for d in defects_of(file, DefectKind.TOO_LARGE) if d.strict]
         if pointers:
@@ -68,6 +69,15 @@ def check(model: Model) -> Iterator[Fault]:
                 found="a Git LFS pointer",
                 fix="Fetch the weights (`git lfs pull`, or `lfs: true` of actions/checkout), or "
                 "check the model where they are.",
+                unverified=True,
+            )
+        elif unanswered:
+            yield Fault(
+                message="The server did not deliver the header of this weight file, so its tensors "
+                "could not be verified.",
+                tensor=file.name,
+                found=summary_of(unanswered),
+                fix="Run the check again; what was read is kept, and only the rest is asked for.",
                 unverified=True,
             )
         elif unread:

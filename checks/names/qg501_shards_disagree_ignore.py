@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_PATCH = 400  # names to add; a longer patch is for a script
 
 
-@rule("QG501", "shards-disagree-ignore")
+@rule("QG501", "shards-disagree-ignore", of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """Some shards of a fused layer are listed and some are not, which vLLM refuses.
 

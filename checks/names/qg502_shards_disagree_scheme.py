@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quantgate.vllm.matching import Decision
 
 
-@rule("QG502", "shards-disagree-scheme")
+@rule("QG502", "shards-disagree-scheme", of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """The parts of one fused layer are declared with different schemes.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG503", "nothing-resolves")
+@rule("QG503", "nothing-resolves", of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """The declaration reaches no layer at all, although quantized tensors are stored.
 

@@ -27,7 +27,13 @@ MAX_LOOKED_UP = 100  # entries without effect that are looked up under other nam
 _PREFIXES = ("", "model.", "language_model.", "model.language_model.", "language_model.model.")
 
 
-@rule("QG504", "target-matches-nothing", severity=Severity.WARNING, outcome=Outcome.CONDITIONAL)
+@rule(
+    "QG504",
+    "target-matches-nothing",
+    severity=Severity.WARNING,
+    outcome=Outcome.CONDITIONAL,
+    of_absence=True,
+)
 def check(model: Model) -> Iterator[Fault]:
     r"""A target or an ignore entry names nothing in this model.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _ROOT = re.compile(r"^((?:[^.]+\.)*?)(?:layers|h|blocks)\.\d+\.")
 
 
-@rule("QG507", "wrong-prefix")
+@rule("QG507", "wrong-prefix", of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """The names of the decoder's layers do not begin as vLLM's model class expects.
 

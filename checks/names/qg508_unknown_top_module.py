@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _USUAL = frozenset({"lm_head", "score", "classifier", "mtp", "draft", "eagle", "medusa", "rotary"})
 
 
-@rule("QG508", "unknown-top-module")
+@rule("QG508", "unknown-top-module", of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """Tensors stand beside the model under a name that its text-only class does not have.
 

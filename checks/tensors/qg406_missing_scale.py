@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG406", "missing-scale", outcome=Outcome.SILENT)
+@rule("QG406", "missing-scale", outcome=Outcome.SILENT, of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """A quantized weight has no scale.
 

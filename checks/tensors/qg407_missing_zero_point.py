@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG407", "missing-zero-point", outcome=Outcome.SILENT)
+@rule("QG407", "missing-zero-point", outcome=Outcome.SILENT, of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """An asymmetric weight has no zero points.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG408", "missing-packed-weight", outcome=Outcome.SILENT)
+@rule("QG408", "missing-packed-weight", outcome=Outcome.SILENT, of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """The quantized weight itself is missing while its scales are there.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG409", "missing-global-scale", outcome=Outcome.SILENT)
+@rule("QG409", "missing-global-scale", outcome=Outcome.SILENT, of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """An NVFP4 weight lacks its global scale.
 

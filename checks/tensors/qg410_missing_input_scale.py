@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG410", "missing-input-scale", outcome=Outcome.SILENT)
+@rule("QG410", "missing-input-scale", outcome=Outcome.SILENT, of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """Static activations are declared, and a module has no input scale.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG420", "missing-layer", outcome=Outcome.SILENT)
+@rule("QG420", "missing-layer", outcome=Outcome.SILENT, of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """config.json counts more layers than the files hold.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG422", "incomplete-layer", outcome=Outcome.SILENT)
+@rule("QG422", "incomplete-layer", outcome=Outcome.SILENT, of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """A layer lacks a module that vLLM builds, or that the other layers of its kind have.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG423", "missing-expert", outcome=Outcome.SILENT)
+@rule("QG423", "missing-expert", outcome=Outcome.SILENT, of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """A block of experts lacks experts, or projections of some.
 

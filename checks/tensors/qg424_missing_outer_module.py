@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG424", "missing-outer-module", outcome=Outcome.SILENT)
+@rule("QG424", "missing-outer-module", outcome=Outcome.SILENT, of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """The embedding, the final norm or the output head is not stored.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG426", "missing-from-base", outcome=Outcome.SILENT)
+@rule("QG426", "missing-from-base", outcome=Outcome.SILENT, of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """A module of the base model is not stored in the quantized one.
 

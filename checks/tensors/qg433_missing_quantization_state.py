@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LAYOUTS = frozenset({Layout.BNB_4BIT, Layout.BNB_INT8})
 
 
-@rule("QG433", "missing-quantization-state", methods=["bitsandbytes"])
+@rule("QG433", "missing-quantization-state", methods=["bitsandbytes"], of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """A bitsandbytes weight lacks a part of the state that turns it back into numbers.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG443", "kv-scale-of-one-side", per_target=True)
+@rule("QG443", "kv-scale-of-one-side", per_target=True, of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """An attention has a scale for its keys or its values, and none for the others.
 

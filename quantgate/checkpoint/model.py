@@ -48,6 +48,7 @@ class DefectKind(StrEnum):
     TOO_LARGE = "too-large"  # header above the limit
     UNREADABLE = "unreadable"  # the operating system refused
     OUTSIDE = "outside"  # a link or name that leads out of the model folder
+    NOT_ANSWERED = "not-answered"  # the server it lies on did not deliver it
     NOT_FETCHED = "not-fetched"  # a Git LFS pointer: names a file that is not here
 
 
@@ -188,6 +189,19 @@ class Checkpoint:
             return files
         named = set(index.weight_map.values())
         return tuple(f for f in files if f.name in named)
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether all weight files were delivered that vLLM reads; a broken one is.
+
+        What is missing in an incomplete one may be in a file that was not read.
+        """
+        unread = (DefectKind.UNREADABLE, DefectKind.NOT_ANSWERED, DefectKind.NOT_FETCHED)
+        return not any(
+            d.kind in unread or (d.kind is DefectKind.TOO_LARGE and d.strict)
+            for f in self.loaded_files
+            for d in f.defects
+        )
 
     @cached_property
     def tensors(self) -> Mapping[str, Tensor]:

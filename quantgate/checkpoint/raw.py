@@ -1,6 +1,6 @@
 """What a source delivers: bytes, not yet understood. `assemble` turns them into a `Checkpoint`.
 
-Every source (folder, header archive, later the Hub) ends here, so that the same bytes give the
+Every source (folder, header archive, the Hub) ends here, so that the same bytes give the
 same checkpoint wherever they come from.
 """
 
@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from quantgate.checkpoint.card import CARD_NAME, parse_card
 from quantgate.checkpoint.documents import parse_index, parse_json, parse_yaml
 from quantgate.checkpoint.header import parse_header
-from quantgate.checkpoint.model import Checkpoint, ConfigFile, Defect, Index, WeightFile
+from quantgate.checkpoint.model import (
+    Checkpoint,
+    ConfigFile,
+    Defect,
+    DefectKind,
+    Index,
+    WeightFile,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -82,6 +89,17 @@ class RawCheckpoint:
     revision: str | None = None
     bytes_read: int = 0
     requests: int = 0
+
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """Files that a server did not deliver: another try may give more."""
+        documents = (*self.configs, *([self.index] if self.index else []))
+        found = [(d.name, d.content) for d in documents] + [(f.name, f.header) for f in self.files]
+        return tuple(
+            name
+            for name, content in found
+            if isinstance(content, Defect) and content.kind is DefectKind.NOT_ANSWERED
+        )
 
 
 def assemble(raw: RawCheckpoint) -> Checkpoint:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 from quantgate.checkpoint.archive import SUFFIX, read_archive
 from quantgate.checkpoint.local import read_folder
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceError", "open_checkpoint", "open_repository", "read_source"]
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?", re.ASCII)
+_HUB = "hf://"
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./+-]+)?", re.ASCII)
 
 
 class _Reader(NamedTuple):
@@ -28,7 +29,7 @@ class _Reader(NamedTuple):
 
 
 def open_checkpoint(source: str) -> Checkpoint:
-    """Read and parse a model folder or a header archive.
+    """Read and parse a model folder, a header archive or a repository on the Hub.
 
     Raises:
         SourceError: There is no model to read; the message is one sentence for the user.
@@ -79,14 +80,16 @@ def _is_archive(source: str) -> bool:
 
 
 def _is_hub_id(source: str) -> bool:
+    if source.startswith(_HUB):
+        return True
     return _HUB_ID.fullmatch(source) is not None and not _exists(source)
 
 
-def _read_hub(source: str) -> NoReturn:
-    raise SourceError(
-        f"There is no {source!r} here; if it is meant as a Hugging Face repository, "
-        "these cannot be read yet."
-    )
+def _read_hub(source: str) -> RawCheckpoint:
+    # The client of the Hub takes longer to import than most models to check.
+    from quantgate.checkpoint.hub import read_hub  # noqa: PLC0415
+
+    return read_hub(source)
 
 
 _READERS = (

@@ -495,8 +495,6 @@ def test_a_name_that_is_not_utf8(tmp_path):
         ("", "There is no ''."),
         ("nowhere", "There is no 'nowhere'."),
         ("./nowhere/at/all", "There is no './nowhere/at/all'."),
-        ("org/name", "Hugging Face"),
-        ("org/name@refs/pr/3", "Hugging Face"),
         ("a\0b", "'a\\x00b'"),
         ("x" * 5000, "cannot be read: File name too long"),
     ],

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,9 @@ from quantgate.report.model import ModelReport
 from quantgate.rules import all_rules
 from quantgate.runner import check_checkpoint
 from quantgate.targets import Target
-from tests.support.build import header_bytes, healthy, write_checkpoint
+from tests.support.build import DECLARATIONS, header_bytes, healthy, write_checkpoint
+from tests.support.hub_models import model_files
+from tests.support.memory import checkpoint_of
 
 RULES = [r for r in all_rules() if r.id[2] in "12"]
 JSON = st.recursive(
@@ -136,3 +139,31 @@ def test_formats_by_name() -> None:
     assert not is_pickle("README.md")
     assert foreign_format("weights.NPZ") == "MLX (npz)"
     assert foreign_format("tokenizer.model") == ""
+
+
+@pytest.mark.parametrize("method", DECLARATIONS)
+@pytest.mark.parametrize(
+    "kind", [DefectKind.NOT_ANSWERED, DefectKind.NOT_FETCHED, DefectKind.UNREADABLE]
+)
+def test_unread_file_is_no_missing_tensor(method: str, kind: DefectKind) -> None:
+    """While one weight file of a good model is unread, nothing is said to be missing."""
+    config, tensors = healthy(method)
+    whole = {f.rule for f in check_checkpoint(checkpoint_of(config, tensors), [Target()]).findings}
+    files = model_files(config, tensors, files=4)
+    weights = {n: c for n, c in files.items() if not isinstance(c, bytes)}
+    index = files["model.safetensors.index.json"]
+    assert isinstance(index, bytes)
+    for unread in weights:
+        raw = RawCheckpoint(
+            "model",
+            configs=(RawDocument("config.json", json.dumps(config).encode()),),
+            index=RawDocument("model.safetensors.index.json", index),
+            files=tuple(
+                RawFile(n, c.size, Defect(kind, "is not here") if n == unread else c.head[8:])
+                for n, c in weights.items()
+            ),
+        )
+        report = check_checkpoint(assemble(raw), [Target()])
+        rules = {f.rule for f in report.findings}
+        assert "QG209" in rules
+        assert rules - whole == {"QG209"}

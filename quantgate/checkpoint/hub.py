@@ -1,0 +1,385 @@
+"""A model on the Hugging Face Hub: its listing, configs and headers at one commit, no weights.
+
+The revision is resolved to a commit once, and everything is read at that commit. The same answer
+lists the files with their sizes and oids, which is what shows a truncated file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+from urllib.parse import quote, unquote, urlsplit
+
+from huggingface_hub import HfApi, hf_hub_url
+from huggingface_hub.utils import build_hf_headers
+
+from quantgate import __version__
+from quantgate.checkpoint.cache import Cache, default_cache
+from quantgate.checkpoint.card import CARD_NAME, MAX_CARD, front_matter
+from quantgate.checkpoint.documents import parse_index
+from quantgate.checkpoint.model import Defect, DefectKind
+from quantgate.checkpoint.names import foreign_format, is_pickle
+from quantgate.checkpoint.ranges import (
+    UNKNOWN,
+    RemoteFile,
+    expected_headers,
+    progress,
+    pull_headers,
+)
+from quantgate.checkpoint.raw import (
+    CONFIG_NAMES,
+    MAX_CONFIG,
+    MAX_INDEX,
+    WEIGHT_SUFFIX,
+    RawCheckpoint,
+    RawDocument,
+    RawFile,
+    SourceError,
+    choose_index,
+)
+from quantgate.checkpoint.transport import Limits, Transport, UnreadError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from concurrent.futures import Executor
+
+SCHEME: Final = "hf://"
+MAX_LISTING: Final = 50_000_000
+"""Bytes of the listing of a repository that are read; 1,000 files take 0.3 MB."""
+
+RERUN: Final = "Run the check again later."
+
+_ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_REVISION = re.compile(r"[\w.+-][\w./+-]{0,255}", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A model repository: `org/name`, the revision that was asked for, and on which Hub."""
+
+    id: str
+    revision: str
+    endpoint: str
+
+    @property
+    def address(self) -> str:
+        """Where people look at it."""
+        return f"{self.endpoint}/{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of the listing. `oid` is the SHA-256 of an LFS file, or else git's SHA-1."""
+
+    name: str
+    size: int
+    oid: str
+    lfs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    commit: str
+    files: tuple[_File, ...]
+
+
+def parse_source(source: str, endpoint: str = "") -> Repository:
+    """`org/name[@revision]`, with `hf://` before it or not.
+
+    Raises:
+        SourceError: It is neither, or HF_ENDPOINT is no address.
+    """
+    endpoint = (endpoint or str(HfApi().endpoint)).rstrip("/")
+    parts = urlsplit(endpoint)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise SourceError(f"HF_ENDPOINT is {endpoint!r}, which is not the address of a Hub.")
+    bare = source.removeprefix(SCHEME).removeprefix("models/")
+    name, at, revision = unquote(bare).partition("@")
+    if not _ID.fullmatch(name) or (at and not _REVISION.fullmatch(revision)):
+        raise SourceError(f"{source!r} does not name a repository: write org/name or org/name@rev.")
+    return Repository(name, revision or "main", endpoint)
+
+
+def read_hub(
+    source: str,
+    *,
+    endpoint: str = "",
+    limits: Limits = Limits(),  # noqa: B008  it is frozen
+    cache: Cache | None = None,
+) -> RawCheckpoint:
+    """Read the configs, the index and the headers of a model repository, not of its sub-folders.
+
+    Args:
+        source: `org/name[@revision]`, with `hf://` before it or not.
+        endpoint: Address of the Hub; `HF_ENDPOINT` or huggingface.co without it.
+        limits: How hard to try.
+        cache: What was read before; the user's without it.
+
+    Raises:
+        SourceError: There is no such repository or revision, it may not be read, it holds no
+            model, or the Hub does not answer.
+    """
+    repository = parse_source(source, endpoint)
+    reader = _Reader(repository, Transport(limits), default_cache() if cache is None else cache)
+    with ThreadPoolExecutor(limits.workers, "quantgate-hub") as pool:
+        try:
+            return reader.read(source, pool)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Reader:
+    """Reads one repository."""
+
+    def __init__(self, repository: Repository, transport: Transport, cache: Cache) -> None:
+        self.repository = repository
+        self.transport = transport
+        self.cache = cache
+        self.headers = build_hf_headers(library_name="quantgate", library_version=__version__)
+        self.commit = ""
+        self.files: Mapping[str, _File] = {}
+
+    def read(self, source: str, pool: ThreadPoolExecutor) -> RawCheckpoint:
+        listing = self._listing()
+        self.commit = listing.commit
+        self.files = {f.name: f for f in listing.files if "/" not in f.name}
+        weights = sorted(name for name in self.files if name.endswith(WEIGHT_SUFFIX))
+        others = self.files.keys() - CONFIG_NAMES - set(weights)
+        if not weights:
+            self._check_that_it_is_a_model(listing, others)
+        index_name = choose_index(self.files)
+        index_task = index_name and pool.submit(self._document, index_name, MAX_INDEX)
+        names = sorted(CONFIG_NAMES & self.files.keys())
+        tasks = [pool.submit(self._document, name, MAX_CONFIG) for name in names]
+        card_task = pool.submit(self._card)
+        index = index_task.result() if index_task else None
+        remote = self._remote(weights, index)
+        files = self._headers(remote, pool, source)
+        configs = tuple(task.result() for task in tasks)
+        if card := card_task.result():
+            configs = (*configs, RawDocument(CARD_NAME, card))
+        self.cache.prune()
+        return RawCheckpoint(
+            source=source,
+            configs=configs,
+            files=files,
+            index=index,
+            other_files=tuple(sorted(others - {index_name})),
+            revision=self.commit,
+            bytes_read=self.transport.bytes_read,
+            requests=self.transport.requests,
+        )
+
+    def _listing(self) -> _Listing:
+        """The files at the commit that the revision stands for.
+
+        Raises:
+            SourceError: There is none, or the Hub does not tell.
+        """
+        repository = self.repository
+        key = ("listing", repository.endpoint, repository.id)
+        if _COMMIT.fullmatch(repository.revision):
+            kept = self.cache.get(*key, repository.revision)
+            if kept is not None:
+                return _kept_listing(kept)
+        revision = quote(repository.revision, safe="")
+        url = f"{repository.endpoint}/api/models/{repository.id}/revision/{revision}?blobs=True"
+        try:
+            content = self.transport.get(url, self.headers, limit=MAX_LISTING)
+        except UnreadError as error:
+            self._refuse(error)
+        listing = _parse_listing(content)
+        if listing is None:
+            raise SourceError(
+                f"{repository.endpoint} does not answer like a Hub: its listing of "
+                f"{repository.id!r} makes no sense. {RERUN}"
+            )
+        kept = json.dumps([listing.commit, [asdict(f) for f in listing.files]]).encode()
+        self.cache.put(kept, *key, listing.commit)
+        return listing
+
+    def _refuse(self, error: UnreadError) -> NoReturn:
+        """Turn a refusal into a sentence for the user."""
+        repository, host = self.repository, urlsplit(self.repository.endpoint).netloc
+        if (failure := self._fatal(error)) is not None:
+            raise failure from None
+        if error.code == "RevisionNotFound":
+            raise SourceError(
+                f"The repository {repository.id!r} on {host} has no revision "
+                f"{repository.revision!r}."
+            ) from None
+        if error.code == "RepoNotFound" or error.status in {401, 404}:
+            hidden = (
+                "it is private and the token may not read it"
+                if self._has_token
+                else "it is private: then set HF_TOKEN to a token that may read it"
+            )
+            raise SourceError(
+                f"There is no repository {repository.id!r} on {host}, or {hidden}. "
+                "Nor is there a folder of that name here."
+            ) from None
+        raise SourceError(f"The listing of {repository.id!r} on {host} {error}. {RERUN}") from None
+
+    def _fatal(self, error: UnreadError) -> SourceError | None:
+        """The end of it all, for what holds for the whole repository."""
+        if error.code == "GatedRepo":
+            next_step = (
+                "the token has no access to it yet: ask for it there with the token's account"
+                if self._has_token
+                else "ask for access there, and set HF_TOKEN to a token of that account"
+            )
+            return SourceError(
+                f"The repository {self.repository.id!r} is gated ({self.repository.address}): "
+                f"{next_step}."
+            )
+        if error.status == 401 and "Invalid credentials" in error.text:
+            return SourceError(
+                f"{urlsplit(self.repository.endpoint).netloc} does not accept the token: "
+                "HF_TOKEN is wrong or has expired."
+            )
+        return None
+
+    @property
+    def _has_token(self) -> bool:
+        return "authorization" in self.headers
+
+    def _check_that_it_is_a_model(self, listing: _Listing, others: set[str]) -> None:
+        foreign = sorted({label for name in others if (label := foreign_format(name))})
+        pickles = [name for name in others if is_pickle(name)]
+        if "config.json" in self.files and (pickles or not foreign):
+            return  # a rule says what can be said of it
+        nested = any(f.name.endswith(WEIGHT_SUFFIX) for f in listing.files)
+        found = (
+            [f"weights as {label}" for label in foreign]
+            + (["pickled PyTorch files (*.bin, *.pt)"] if pickles else [])
+            + ([f"*{WEIGHT_SUFFIX} only in sub-folders"] if nested else [])
+        )
+        raise SourceError(
+            f"The repository {self.repository.id!r} holds no *{WEIGHT_SUFFIX} files to check: it "
+            f"has {' and '.join(found) or 'no weights at all'}."
+        )
+
+    def _remote(self, weights: Sequence[str], index: RawDocument | None) -> list[RemoteFile]:
+        sizes = {name: self.files[name].size for name in weights}
+        expected: Mapping[str, int] = {}
+        if index is not None and isinstance(index.content, bytes):
+            weight_map = parse_index(index.content)
+            if not isinstance(weight_map, Defect):
+                expected = expected_headers(weight_map, sizes)
+        return [RemoteFile(name, sizes[name], expected.get(name, UNKNOWN)) for name in weights]
+
+    def _url(self, name: str) -> str:
+        repository = self.repository
+        return hf_hub_url(repository.id, name, revision=self.commit, endpoint=repository.endpoint)
+
+    def _document(self, name: str, limit: int) -> RawDocument:
+        """A whole file, held against its oid."""
+        file = self.files[name]
+        if file.size > limit:
+            message = f"is larger than {limit} bytes"
+            return RawDocument(name, Defect(DefectKind.TOO_LARGE, message))
+        key = ("file", self.repository.endpoint, file.oid)
+        content = self.cache.get(*key)
+        if content is not None:
+            return RawDocument(name, content)
+        try:
+            content = self.transport.get(self._url(name), self.headers, limit=limit, size=file.size)
+        except UnreadError as error:
+            if (failure := self._fatal(error)) is not None:
+                raise failure from None
+            return RawDocument(name, Defect(DefectKind.NOT_ANSWERED, str(error)))
+        if _oid(content, lfs=file.lfs) != file.oid:
+            message = "came with other content than the listing says (its hash differs)"
+            return RawDocument(name, Defect(DefectKind.NOT_ANSWERED, message))
+        self.cache.put(content, *key)
+        return RawDocument(name, content)
+
+    def _card(self) -> bytes:
+        """The head of README.md without the prose; empty if there is none or it did not come."""
+        file = self.files.get(CARD_NAME)
+        if file is None or file.size == 0:
+            return b""
+        key = ("card", self.repository.endpoint, file.oid)
+        kept = self.cache.get(*key)
+        if kept is not None:
+            return kept
+        try:
+            card = front_matter(self._range(CARD_NAME, 0, min(file.size, MAX_CARD)))
+        except UnreadError:
+            return b""  # nothing depends on it
+        self.cache.put(card, *key)
+        return card
+
+    def _headers(
+        self, remote: Sequence[RemoteFile], pool: Executor, title: str
+    ) -> tuple[RawFile, ...]:
+        """The headers of the weight files, those that were read before from the cache."""
+        found: dict[str, RawFile] = {}
+        for file in remote:
+            kept = self.cache.get(*self._header_key(file.name))
+            if kept is not None:
+                found[file.name] = RawFile(file.name, file.size, kept)
+        wanted = [f for f in remote if f.name not in found]
+        with progress(title, len(wanted)) as advance:
+            for raw in pull_headers(wanted, self._range, pool, advance, self._fatal):
+                found[raw.name] = raw
+                if isinstance(raw.header, bytes):
+                    self.cache.put(raw.header, *self._header_key(raw.name))
+        return tuple(found[f.name] for f in remote)
+
+    def _header_key(self, name: str) -> tuple[str, ...]:
+        file = self.files[name]
+        return ("header", self.repository.endpoint, file.oid, str(file.size))
+
+    def _range(self, name: str, begin: int, end: int) -> bytes:
+        """A part of a weight file."""
+        return self.transport.get(
+            self._url(name),
+            self.headers,
+            limit=end - begin,
+            size=self.files[name].size,
+            span=(begin, end),
+        )
+
+
+def _oid(content: bytes, *, lfs: bool) -> str:
+    if lfs:
+        return hashlib.sha256(content).hexdigest()
+    git = hashlib.sha1(b"blob %d\0" % len(content), usedforsecurity=False)
+    git.update(content)
+    return git.hexdigest()
+
+
+def _parse_listing(content: bytes) -> _Listing | None:
+    """The answer of `/api/models/ID/revision/REVISION?blobs=True`, None if it makes no sense."""
+    try:
+        answer = json.loads(content)
+        commit, siblings = answer["sha"], answer["siblings"]
+        if not _COMMIT.fullmatch(commit):
+            return None
+        return _Listing(commit, tuple(_file(entry) for entry in siblings))
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return None
+
+
+def _file(entry: Mapping[str, Any]) -> _File:
+    lfs = entry.get("lfs")
+    oid = lfs["sha256"] if lfs else entry["blobId"]
+    name, size = entry["rfilename"], lfs["size"] if lfs else entry["size"]
+    if not isinstance(name, str) or not _OID.fullmatch(oid):
+        raise TypeError("a name or oid is not one")
+    name.encode()  # half a surrogate pair is no name
+    if type(size) is not int or not 0 <= size < 2**63:
+        raise ValueError("a size is not one")
+    return _File(name, size, oid, bool(lfs))
+
+
+def _kept_listing(content: bytes) -> _Listing:
+    commit, files = json.loads(content)
+    return _Listing(commit, tuple(_File(**f) for f in files))

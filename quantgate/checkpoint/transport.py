@@ -1,0 +1,298 @@
+"""GET over HTTP for files far away: whole files and ranges of them, checked, counted, bounded.
+
+The session is huggingface_hub's, which knows proxies and certificates and takes the token off a
+redirect to another host. Its own retry helpers are not used: they sleep for as long as a server
+says, each thread for itself, and here a model has a deadline and all its requests wait together.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final
+
+# HTTPError is the root of all that the session raises, whichever httpx it is made of.
+from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled
+from huggingface_hub.utils import get_session, parse_ratelimit_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TRY_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
+"""Answers that may be others in a moment; huggingface_hub tries again after the same."""
+
+MAX_SKIP: Final = 1_000_000
+"""Bytes before a range that are read and dropped where a server ignores the range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How hard to try, for one model.
+
+    Attributes:
+        deadline: Seconds for everything.
+        stall: Seconds without a byte after which a connection is given up.
+        tries: Requests for the same range, at least 1.
+        backoff: Seconds before the second try, doubled for each further one, at most 8.
+        workers: Requests at a time.
+    """
+
+    deadline: float = 300.0
+    stall: float = 10.0
+    tries: int = 5
+    backoff: float = 1.0
+    workers: int = 16
+
+
+class UnreadError(Exception):
+    """Bytes that could not be had.
+
+    The message continues a sentence that begins with the file's name. `status` is the answer's,
+    0 without one; `code` is the Hub's own (`GatedRepo`).
+    """
+
+    def __init__(self, message: str, *, status: int = 0, code: str = "", text: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.text = text
+
+
+class _PassingError(UnreadError):
+    """An error that may not occur again. `wait` is how many seconds the server asks for."""
+
+    wait: float | None = None
+
+
+class Transport:
+    """Requests of one model. Thread-safe; `bytes_read` and `requests` count what went by.
+
+    `requests` counts redirects and repeated tries, `bytes_read` the bodies as they were received.
+    """
+
+    def __init__(self, limits: Limits = Limits()) -> None:
+        self.limits = limits
+        self.bytes_read = 0
+        self.requests = 0
+        self._until = time.monotonic() + limits.deadline
+        self._lock = threading.Lock()
+        self._resume = 0.0  # when requests may go on after the server asked to wait
+        self._stopped = ""  # why nothing is asked any more
+
+    def get(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        limit: int,
+        size: int | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> bytes:
+        """A file, or the bytes `span[0]` to `span[1]` (exclusive) of it: so many, or an error.
+
+        Args:
+            url: Where it is.
+            headers: Sent with the request; `Authorization` goes to no other host.
+            limit: Most bytes that are read.
+            size: Bytes of the whole file, where known: another number is an error.
+            span: The range, not empty.
+
+        Raises:
+            UnreadError: They could not be had.
+        """
+        for attempt in range(self.limits.tries):
+            self._wait_for_turn()
+            try:
+                return self._try(url, headers, limit, size, span)
+            except _PassingError as error:
+                last: UnreadError = error
+                wait = error.wait
+            except OfflineModeIsEnabled:
+                raise UnreadError("was not asked for: HF_HUB_OFFLINE is set") from None
+            except HTTPError as error:
+                last = UnreadError(f"could not be fetched: {_words(error)}")
+                wait = None
+            if wait is None:
+                wait = min(8.0, self.limits.backoff * 2**attempt)
+                if attempt + 1 < self.limits.tries:
+                    self._sleep(wait)
+            else:
+                with self._lock:
+                    self._resume = max(self._resume, time.monotonic() + wait)
+        if last.status == 429:
+            self._stop(last)
+        raise last
+
+    def _wait_for_turn(self) -> None:
+        with self._lock:
+            stopped, resume = self._stopped, self._resume
+        if stopped:
+            raise UnreadError(stopped)
+        seconds = resume - time.monotonic()
+        if seconds > self._until - time.monotonic():
+            message = f"was given up: the server asks to wait {seconds:.0f} s, {self._too_long()}"
+            raise self._stop(UnreadError(message, status=429))
+        self._sleep(seconds)
+
+    def _sleep(self, seconds: float) -> None:
+        if seconds > self._until - time.monotonic():
+            raise self._stop(UnreadError(self._late()))
+        if seconds > 0:
+            time.sleep(seconds)
+
+    def _stop(self, why: UnreadError) -> UnreadError:
+        with self._lock:
+            self._stopped = self._stopped or str(why)
+        return why
+
+    def _too_long(self) -> str:
+        return f"longer than the {self.limits.deadline:g} s that a model may take"
+
+    def _late(self) -> str:
+        return f"was given up: fetching takes {self._too_long()}"
+
+    def _left(self) -> float:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise self._stop(UnreadError(self._late()))
+        return left
+
+    def _try(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        limit: int,
+        size: int | None,
+        span: tuple[int, int] | None,
+    ) -> bytes:
+        # As they are stored: a range of a compressed answer would be another range.
+        sent = {**headers, "accept-encoding": "identity"}
+        if span is not None:
+            sent["range"] = f"bytes={span[0]}-{span[1] - 1}"
+        timeout = min(self.limits.stall, self._left())
+        try:
+            with get_session().stream("GET", url, headers=sent, timeout=timeout) as response:
+                with self._lock:
+                    self.requests += 1 + len(response.history)
+                try:
+                    return self._receive(response, limit, size, span)
+                finally:
+                    with self._lock:
+                        self.bytes_read += response.num_bytes_downloaded
+        except HTTPError:
+            if time.monotonic() >= self._until:
+                raise self._stop(UnreadError(self._late())) from None
+            raise
+
+    def _receive(
+        self, response: Any, limit: int, size: int | None, span: tuple[int, int] | None
+    ) -> bytes:
+        status = response.status_code
+        if status not in {200, 206} or (status == 206 and span is None):
+            raise _refused(response)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise UnreadError("came compressed, which was not asked for")
+        if span is None:
+            content = self._body(response, min(limit, size if size is not None else limit) + 1)
+            if len(content) > limit:
+                raise UnreadError(f"is larger than {limit} bytes")
+            if size is not None and len(content) != size:
+                raise _PassingError(_short(len(content), size))
+            return content
+        begin, end = span
+        skipped = 0
+        if status == 206:
+            _check_range(response.headers.get("content-range", ""), span, size)
+        else:
+            # The range was ignored. What is wanted is near the begin, so the rest is cut off.
+            if begin > MAX_SKIP:
+                raise UnreadError("lies on a server that ignores the Range of a request")
+            skipped = begin
+        content = self._body(response, skipped + end - begin)[skipped:]
+        if len(content) != end - begin:
+            raise _PassingError(_short(len(content), end - begin))
+        return content
+
+    def _body(self, response: Any, most: int) -> bytes:
+        parts: list[bytes] = []
+        got = 0
+        for part in response.iter_raw():
+            self._left()
+            parts.append(part)
+            got += len(part)
+            if got >= most:
+                break
+        return b"".join(parts)[:most]
+
+
+def _short(got: int, wanted: int) -> str:
+    return f"came incomplete: {got} of {wanted} bytes"
+
+
+def _check_range(header: str, span: tuple[int, int], size: int | None) -> None:
+    """`Content-Range: bytes 0-99/1234`: it must be what was asked for, of the file that is meant.
+
+    Raises:
+        UnreadError: It is not.
+    """
+    begin, end = span
+    unit, _, rest = header.strip().partition(" ")
+    where, _, total = rest.partition("/")
+    if unit.lower() != "bytes" or where != f"{begin}-{end - 1}":
+        got = f"the Content-Range {header[:60]!r}" if header else "no Content-Range"
+        raise UnreadError(f"was asked for the bytes {begin}-{end - 1}, and came with {got}")
+    if size is not None and total not in {"*", str(size)}:
+        raise UnreadError(f"has {total[:20]} bytes on the server, and {size} in the listing")
+
+
+def _refused(response: Any) -> UnreadError:
+    """What an answer other than the file means."""
+    status = response.status_code
+    code = response.headers.get("x-error-code", "")[:40]
+    text = " ".join(response.headers.get("x-error-message", "").split())[:200]
+    error = _PassingError if status in TRY_AGAIN else UnreadError
+    name = {
+        401: "needs a token",
+        403: "may not be read with this token",
+        404: "is not there",
+        416: "is shorter on the server than in the listing",
+        429: "was refused again and again: too many requests",
+    }.get(status, "could not be fetched")
+    answer = f"the server answered {status}" + (f", {text}" if text else "")
+    refused = error(f"{name} ({answer})", status=status, code=code, text=text)
+    if isinstance(refused, _PassingError):
+        refused.wait = _asked_to_wait(status, response.headers)
+    return refused
+
+
+def _asked_to_wait(status: int, headers: Mapping[str, str]) -> float | None:
+    """Seconds that the server wants to be left alone, None if it does not say."""
+    limit = parse_ratelimit_headers(headers) if status == 429 else None
+    if limit is not None and limit.remaining == 0:
+        return limit.reset_in_seconds
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        until = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    return max(0.0, (until - datetime.now(UTC)).total_seconds())
+
+
+def _words(error: Exception) -> str:
+    kind = type(error).__name__
+    words = {
+        "ReadTimeout": "the server stalled",
+        "ConnectTimeout": "the server cannot be reached",
+        "ConnectError": "the server cannot be reached",
+        "ReadError": "the connection broke off",
+        "RemoteProtocolError": "the connection broke off",
+        "TooManyRedirects": "too many redirects",
+    }
+    return words.get(kind, kind)
