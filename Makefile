@@ -77,6 +77,10 @@ built: $(READY) vllm  ## Build every architecture in vLLM again and note its siz
 bench: $(READY)  ## Measure, and write the numbers to benchmarks/
 	$(BIN)/python -m benchmarks
 
+.PHONY: bench-pull
+bench-pull: $(READY)  ## Measure reading from a Hub with latency, beside huggingface_hub
+	$(BIN)/python -m benchmarks.pull
+
 docs: $(READY)  ## Write the generated pages: rules, architectures, README's report
 	$(BIN)/python -m tools.docs
 

@@ -57,6 +57,15 @@ class RuleType(click.ParamType[Any]):
         return found
 
 
+read_scalars = click.option(
+    "--read-scalars",
+    "scalars",
+    is_flag=True,
+    help="Read the few tensors whose values matter too: lone scales and weight_shape, some bytes "
+    "each (QG447-QG449).",
+)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="quantgate")
 def app() -> None:
@@ -96,6 +105,7 @@ def app() -> None:
     help="The model that was quantized, as a witness: what it holds must be here too, in the same "
     "sizes. auto takes the base_model of the model card.",
 )
+@read_scalars
 @click.option("--select", type=RuleType(), multiple=True, help="Apply only this rule; repeatable.")
 @click.option("--ignore", type=RuleType(), multiple=True, help="Leave this rule out; repeatable.")
 def check(
@@ -108,10 +118,11 @@ def check(
     fail_on: str,
     targets: tuple[Target, ...],
     base: str,
+    scalars: bool,
     select: tuple[Rule, ...],
     ignore: tuple[Rule, ...],
 ) -> int:
-    """Check models: folders or header archives.
+    """Check models: folders, header archives or repositories on the Hub (org/name@revision).
 
     Exit code: 0 pass, 1 findings at or above --fail-on, 2 wrong usage, 3 something could not be
     read, 4 internal error.
@@ -128,6 +139,7 @@ def check(
         select=frozenset(r.id for r in select),
         ignore=frozenset(r.id for r in ignore),
         base=base,
+        scalars=scalars,
     )
     _show(report, json_file, markdown_file, sarif_file, template)
     return exit_code(report, FAIL_ON[fail_on])
@@ -461,7 +473,8 @@ def plan(*, sources: tuple[str, ...], manifest: str | None, jobs: int) -> int:
 @app.command()
 @click.argument("source")
 @click.option("-o", "--output", required=True, metavar="FILE.json.gz", help="The file to write.")
-def pack(source: str, output: str) -> int:
+@read_scalars
+def pack(*, source: str, output: str, scalars: bool) -> int:
     """Write a header archive: configs and headers of SOURCE in one small file, no weights.
 
     The archive can be checked wherever a model can, and shared where the model cannot.
@@ -476,7 +489,7 @@ def pack(source: str, output: str) -> int:
     if not output.endswith(".json.gz"):
         raise click.UsageError("a header archive is called something.json.gz")
     try:
-        raw = read_source(source)
+        raw = read_source(source, scalars=scalars)
     except SourceError as error:
         click.echo(f"quantgate: {error}", err=True)
         return ExitCode.UNVERIFIED

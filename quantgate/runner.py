@@ -37,28 +37,30 @@ def check_models(
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
     base: str = NONE,
+    scalars: bool = False,
 ) -> Report:
     """Check models one after the other; one that cannot be read does not stop the others.
 
     Args:
-        sources: Folders or header archives.
+        sources: Folders, header archives or repositories on the Hub.
         targets: At least one.
         select: Ids of the only rules to apply; empty means all.
         ignore: Ids of rules to leave out.
         base: The model that was quantized: a source, `auto` for the one that the model card names,
             or `none`.
+        scalars: Whether to read the values of lone scales too.
     """
     rules = [r for r in all_rules() if (not select or r.id in select) and r.id not in ignore]
-    models = tuple(_check_source(s, targets, rules, base) for s in sources)
+    models = tuple(_check_source(s, targets, rules, base, scalars=scalars) for s in sources)
     return Report(tuple(targets), models)
 
 
 def _check_source(
-    source: str, targets: Sequence[Target], rules: Sequence[Rule], base: str
+    source: str, targets: Sequence[Target], rules: Sequence[Rule], base: str, *, scalars: bool
 ) -> ModelReport:
     started = time.perf_counter()
     try:
-        checkpoint = open_checkpoint(source)
+        checkpoint = open_checkpoint(source, scalars=scalars)
     except SourceError as error:
         return ModelReport(source, None, Verdict.UNVERIFIED, str(error))
     try:

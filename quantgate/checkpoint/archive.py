@@ -8,7 +8,7 @@ gives the same bytes.
 {"quantgate_archive": 1, "source": "org/model", "revision": "sha or null",
  "configs": {"config.json": CONTENT, ...}, "index": {"name": "...", "content": CONTENT} or null,
  "files": [{"name": "model.safetensors", "size": 123, "header": CONTENT}, ...],
- "other_files": ["README.md", ...]}
+ "other_files": ["README.md", ...], "scalars": {"TENSOR": "0000803f", ...} if they were read}
 CONTENT: {"text": "..."} or {"base64": "..."} or {"defect": {"kind", "message", "strict"}}
 ```
 """
@@ -55,6 +55,8 @@ def write_archive(raw: RawCheckpoint, path: str | Path) -> None:
         ],
         "other_files": sorted(raw.other_files),
     }
+    if raw.scalars is not None:
+        document["scalars"] = {n: v.hex() for n, v in sorted(raw.scalars.items())}
     text = json.dumps(document, separators=(",", ":")).encode("ascii")
     if len(text) > MAX_UNPACKED:
         raise SourceError(f"The model {raw.source!r} is too large for an archive.")
@@ -65,11 +67,12 @@ def write_archive(raw: RawCheckpoint, path: str | Path) -> None:
     _write_whole(Path(path), packed.getvalue())
 
 
-def read_archive(path: str | Path) -> RawCheckpoint:
+def read_archive(path: str | Path, *, scalars: bool = False) -> RawCheckpoint:
     """Read an archive. `source` is the path, `bytes_read` the size of the packed file.
 
     Raises:
-        SourceError: The archive cannot be read, is not one, or unpacks to too much.
+        SourceError: The archive cannot be read, is not one, or unpacks to too much; or `scalars`
+            are asked for and were not packed.
     """
     name = repr(str(path))
     try:
@@ -93,9 +96,14 @@ def read_archive(path: str | Path) -> RawCheckpoint:
     if document["quantgate_archive"] != VERSION:
         raise SourceError(f"The archive {name} was written by another version of quantgate.")
     try:
-        return _unpack_checkpoint(document, str(path), len(packed))
+        raw = _unpack_checkpoint(document, str(path), len(packed))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise SourceError(f"The archive {name} is malformed: {error!r}.") from None
+    if scalars and raw.scalars is None:
+        raise SourceError(
+            f"The archive {name} holds no values of scales: pack it with --read-scalars."
+        )
+    return raw
 
 
 def _unpack_checkpoint(document: dict[str, Any], source: str, size: int) -> RawCheckpoint:
@@ -119,7 +127,14 @@ def _unpack_checkpoint(document: dict[str, Any], source: str, size: int) -> RawC
         other_files=tuple(_name(n) for n in document["other_files"]),
         revision=None if revision is None else _string(revision),
         bytes_read=size,
+        scalars=_scalars(document.get("scalars")),
     )
+
+
+def _scalars(values: dict[str, Any] | None) -> dict[str, bytes] | None:
+    if values is None:
+        return None
+    return {_string(name): bytes.fromhex(value) for name, value in values.items()}
 
 
 def _pack(content: bytes | Defect) -> dict[str, Any]:

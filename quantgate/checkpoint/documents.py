@@ -7,6 +7,7 @@ JSON has, is at most `MAX_DEPTH` deep, and can be printed: its text is UTF-8, it
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -77,7 +78,8 @@ def parse_index(content: bytes) -> Mapping[str, str] | Defect:
         return _malformed("has no weight_map, or it is not an object")
     if not all(isinstance(name, str) for name in weight_map.values()):
         return _malformed("has a weight_map with a file name that is not a string")
-    return weight_map
+    # One string for each name, which the headers then share: they are most of a large index.
+    return {sys.intern(tensor): sys.intern(file) for tensor, file in weight_map.items()}
 
 
 class _Loader(yaml.SafeLoader):

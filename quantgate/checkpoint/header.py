@@ -221,10 +221,11 @@ def _metadata(document: dict[str, Any], defects: _Defects) -> dict[str, str]:
 def _tensors(document: dict[str, Any], file: str, defects: _Defects) -> list[Tensor]:
     """All understandable tensors in the order of their offsets; of equal names the last."""
     tensors: dict[str, Tensor] = {}
+    shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
     for name, entry in _members(document):
         if name == _METADATA:
             continue
-        tensor = _tensor(name, entry, file, defects)
+        tensor = _tensor(name, entry, file, defects, shapes)
         if tensor is None:
             defects.lost = True
         else:
@@ -239,7 +240,14 @@ def _tensors(document: dict[str, Any], file: str, defects: _Defects) -> list[Ten
     return sorted(tensors.values(), key=lambda t: (t.begin, t.end))
 
 
-def _tensor(name: str, entry: Any, file: str, defects: _Defects) -> Tensor | None:
+def _tensor(
+    name: str,
+    entry: Any,
+    file: str,
+    defects: _Defects,
+    shapes: dict[tuple[int, ...], tuple[int, ...]],
+) -> Tensor | None:
+    """The tensor of an entry. `shapes` are those seen before: a thousand tensors share five."""
     if isinstance(entry, list) and len(entry) == 3:
         message = "the tensor's entry is a list, not an object"
         defects.add(DefectKind.MALFORMED, message, name, strict=True)
@@ -278,7 +286,9 @@ def _tensor(name: str, entry: Any, file: str, defects: _Defects) -> Tensor | Non
     if dtype not in DTYPE_BITS:
         message = f"safetensors does not know the dtype {dtype[:40]!r}"
         defects.add(DefectKind.UNKNOWN_DTYPE, message, name)
-    return Tensor(name, sys.intern(dtype), tuple(shape), offsets[0], offsets[1], file)
+    size = tuple(shape)
+    size = shapes.setdefault(size, size)
+    return Tensor(sys.intern(name), sys.intern(dtype), size, offsets[0], offsets[1], file)
 
 
 def _sizes(value: Any) -> bool:

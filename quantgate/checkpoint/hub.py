@@ -39,9 +39,11 @@ from quantgate.checkpoint.raw import (
     RawDocument,
     RawFile,
     SourceError,
+    UnreadError,
     choose_index,
 )
-from quantgate.checkpoint.transport import Limits, Transport, UnreadError
+from quantgate.checkpoint.scalars import read_scalars
+from quantgate.checkpoint.transport import Limits, Transport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,6 +111,7 @@ def parse_source(source: str, endpoint: str = "") -> Repository:
 def read_hub(
     source: str,
     *,
+    scalars: bool = False,
     endpoint: str = "",
     limits: Limits = Limits(),  # noqa: B008  it is frozen
     cache: Cache | None = None,
@@ -117,6 +120,7 @@ def read_hub(
 
     Args:
         source: `org/name[@revision]`, with `hf://` before it or not.
+        scalars: Whether to read the values of lone scales too.
         endpoint: Address of the Hub; `HF_ENDPOINT` or huggingface.co without it.
         limits: How hard to try.
         cache: What was read before; the user's without it.
@@ -129,7 +133,7 @@ def read_hub(
     reader = _Reader(repository, Transport(limits), default_cache() if cache is None else cache)
     with ThreadPoolExecutor(limits.workers, "quantgate-hub") as pool:
         try:
-            return reader.read(source, pool)
+            return reader.read(source, pool, scalars=scalars)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -145,7 +149,12 @@ class _Reader:
         self.commit = ""
         self.files: Mapping[str, _File] = {}
 
-    def read(self, source: str, pool: ThreadPoolExecutor) -> RawCheckpoint:
+    def read(self, source: str, pool: Executor, *, scalars: bool) -> RawCheckpoint:
+        """All of it.
+
+        Raises:
+            SourceError: As `read_hub`.
+        """
         listing = self._listing()
         self.commit = listing.commit
         self.files = {f.name: f for f in listing.files if "/" not in f.name}
@@ -164,6 +173,7 @@ class _Reader:
         configs = tuple(task.result() for task in tasks)
         if card := card_task.result():
             configs = (*configs, RawDocument(CARD_NAME, card))
+        values = read_scalars(files, self._kept_range, pool.map).values if scalars else None
         self.cache.prune()
         return RawCheckpoint(
             source=source,
@@ -174,6 +184,7 @@ class _Reader:
             revision=self.commit,
             bytes_read=self.transport.bytes_read,
             requests=self.transport.requests,
+            scalars=values,
         )
 
     def _listing(self) -> _Listing:
@@ -336,6 +347,15 @@ class _Reader:
     def _header_key(self, name: str) -> tuple[str, ...]:
         file = self.files[name]
         return ("header", self.repository.endpoint, file.oid, str(file.size))
+
+    def _kept_range(self, name: str, begin: int, end: int) -> bytes:
+        """A part of a weight file, from the cache if it was read before."""
+        key = (*self._header_key(name), str(begin), str(end))
+        content = self.cache.get(*key)
+        if content is None:
+            content = self._range(name, begin, end)
+            self.cache.put(content, *key)
+        return content
 
     def _range(self, name: str, begin: int, end: int) -> bytes:
         """A part of a weight file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -21,11 +22,13 @@ from quantgate.checkpoint.raw import (
     RawDocument,
     RawFile,
     SourceError,
+    UnreadError,
     choose_index,
 )
+from quantgate.checkpoint.scalars import read_scalars
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _POINTER = re.compile(rb"version https://(?:git-lfs|hawser)\.github\.com/spec/")
 _POINTER_SIZE = re.compile(rb"^size (\d{1,18})$", re.MULTILINE)
@@ -36,8 +39,12 @@ _MAX_POINTER = 1024  # Git LFS specification: a pointer file is shorter than thi
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
-def read_folder(folder: str | Path) -> RawCheckpoint:
+def read_folder(folder: str | Path, *, scalars: bool = False) -> RawCheckpoint:
     """Read the configs, the index and the headers of a model folder, not of its sub-folders.
+
+    Args:
+        folder: Where it is.
+        scalars: Whether to read the values of lone scales too.
 
     Raises:
         SourceError: The folder cannot be listed, or has neither config.json nor weight files.
@@ -69,6 +76,7 @@ def read_folder(folder: str | Path) -> RawCheckpoint:
         file = _read_weights(name, entries[name], roots, min(budget, MAX_HEADER))
         budget -= _length(file.header)
         files.append(file)
+    found = read_scalars(files, partial(_read_part, entries, roots)) if scalars else None
     others = entries.keys() - CONFIG_NAMES - set(weight_names) - {index_name}
     return RawCheckpoint(
         source=str(folder),
@@ -76,7 +84,9 @@ def read_folder(folder: str | Path) -> RawCheckpoint:
         files=tuple(files),
         index=index or None,
         other_files=tuple(sorted(n for n in others if not _is_folder(entries[n]))),
-        bytes_read=_bytes_read([*configs, *([index] if index else [])], files),
+        bytes_read=_bytes_read([*configs, *([index] if index else [])], files)
+        + (found.bytes_read if found else 0),
+        scalars=found and found.values,
     )
 
 
@@ -153,6 +163,28 @@ def _read_weights(name: str, path: Path, roots: Sequence[Path], limit: int) -> R
     except OSError as error:
         defect = Defect(DefectKind.UNREADABLE, f"cannot be read: {_reason(error)}")
         return RawFile(name, 0, defect)
+
+
+def _read_part(
+    entries: Mapping[str, Path], roots: Sequence[Path], name: str, begin: int, end: int
+) -> bytes:
+    """Bytes of a weight file.
+
+    Raises:
+        UnreadError: They are not there, or no longer.
+    """
+    stream = _open(entries[name], roots)
+    if isinstance(stream, Defect):
+        raise UnreadError(stream.message)
+    try:
+        with stream:
+            stream.seek(begin)
+            content = stream.read(end - begin)
+    except OSError as error:
+        raise UnreadError(f"cannot be read: {_reason(error)}") from None
+    if len(content) < end - begin:
+        raise UnreadError("became shorter while it was read")
+    return content
 
 
 def _not_fetched() -> Defect:

@@ -134,6 +134,8 @@ class Checkpoint:
         other_files: Names of the other files in the folder (`*.gguf`, `*.bin`, README.md …).
         card: The model card's data, None where README.md has none.
         bytes_read: Bytes that were read to build this.
+        requests: Requests that were sent for it, with redirects and repeated tries.
+        scalars: Values of lone scales and of `weight_shape` by tensor, None if they were not read.
     """
 
     source: str
@@ -145,6 +147,7 @@ class Checkpoint:
     bytes_read: int = 0
     requests: int = 0
     card: ConfigFile | None = None
+    scalars: Mapping[str, tuple[float, ...]] | None = None
 
     @cached_property
     def config(self) -> Mapping[str, Any]:

@@ -18,8 +18,7 @@ from huggingface_hub.utils import tqdm
 
 from quantgate.checkpoint.header import MAX_HEADER, read_header
 from quantgate.checkpoint.model import Defect, DefectKind
-from quantgate.checkpoint.raw import MAX_HEADERS, RawFile
-from quantgate.checkpoint.transport import UnreadError
+from quantgate.checkpoint.raw import MAX_HEADERS, RawFile, UnreadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

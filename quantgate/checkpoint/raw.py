@@ -23,9 +23,10 @@ from quantgate.checkpoint.model import (
     Index,
     WeightFile,
 )
+from quantgate.checkpoint.numbers import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 CONFIG_NAMES = frozenset(
     {
@@ -57,6 +58,20 @@ class SourceError(Exception):
     """The source itself cannot be read. The message is one sentence for the user."""
 
 
+class UnreadError(Exception):
+    """Bytes that could not be had.
+
+    The message continues a sentence that begins with the file's name. `status` is the answer's,
+    0 without one; `code` is the Hub's own (`GatedRepo`).
+    """
+
+    def __init__(self, message: str, *, status: int = 0, code: str = "", text: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.text = text
+
+
 @dataclass(frozen=True, slots=True)
 class RawDocument:
     """A side file or index: its bytes, or why they could not be read."""
@@ -78,7 +93,8 @@ class RawFile:
 class RawCheckpoint:
     """All that was read of one model. The fields are those of `Checkpoint`.
 
-    The head of README.md, if it is a model card, stands among the configs.
+    The head of README.md, if it is a model card, stands among the configs. `scalars` are the bytes
+    of tensors (`checkpoint/scalars.py`), None where they were not asked for.
     """
 
     source: str
@@ -89,6 +105,7 @@ class RawCheckpoint:
     revision: str | None = None
     bytes_read: int = 0
     requests: int = 0
+    scalars: Mapping[str, bytes] | None = None
 
     @property
     def unanswered(self) -> tuple[str, ...]:
@@ -105,16 +122,20 @@ class RawCheckpoint:
 def assemble(raw: RawCheckpoint) -> Checkpoint:
     """Parse what was read. Never raises for what a model contains."""
     with _collector_paused():
+        # First, since the headers take their names from it.
+        index = None if raw.index is None else _index(raw.index)
+        files = tuple(_weights(f) for f in sorted(raw.files, key=lambda f: natural_key(f.name)))
         return Checkpoint(
             source=raw.source,
             configs={d.name: _config(d) for d in raw.configs if d.name != CARD_NAME},
-            files=tuple(_weights(f) for f in sorted(raw.files, key=lambda f: natural_key(f.name))),
-            index=None if raw.index is None else _index(raw.index),
+            files=files,
+            index=index,
             other_files=tuple(sorted(raw.other_files)),
             revision=raw.revision,
             bytes_read=raw.bytes_read,
             requests=raw.requests,
             card=_card(raw.configs),
+            scalars=None if raw.scalars is None else _scalars(files, raw.scalars),
         )
 
 
@@ -164,6 +185,13 @@ def _index(document: RawDocument) -> Index:
     if isinstance(weight_map, Defect):
         return Index(document.name, {}, weight_map.message, weight_map.kind)
     return Index(document.name, weight_map)
+
+
+def _scalars(
+    files: Iterable[WeightFile], content: Mapping[str, bytes]
+) -> Mapping[str, tuple[float, ...]]:
+    tensors = (t for f in files if f.header for t in f.header.tensors if t.name in content)
+    return {t.name: decode(t.dtype, content[t.name]) for t in tensors}
 
 
 def _weights(raw: RawFile) -> WeightFile:

@@ -25,16 +25,20 @@ class _Reader(NamedTuple):
     """A kind of source. The first reader that accepts a source reads it."""
 
     accepts: Callable[[str], bool]
-    read: Callable[[str], RawCheckpoint]
+    read: Callable[..., RawCheckpoint]
 
 
-def open_checkpoint(source: str) -> Checkpoint:
+def open_checkpoint(source: str, *, scalars: bool = False) -> Checkpoint:
     """Read and parse a model folder, a header archive or a repository on the Hub.
+
+    Args:
+        source: What the user wrote.
+        scalars: Whether to read the values of lone scales too.
 
     Raises:
         SourceError: There is no model to read; the message is one sentence for the user.
     """
-    return assemble(read_source(source))
+    return assemble(read_source(source, scalars=scalars))
 
 
 def open_repository(repository: str) -> Checkpoint:
@@ -48,8 +52,8 @@ def open_repository(repository: str) -> Checkpoint:
     return assemble(_read_hub(repository))
 
 
-def read_source(source: str) -> RawCheckpoint:
-    """Read a source without parsing it, as for writing an archive.
+def read_source(source: str, *, scalars: bool = False) -> RawCheckpoint:
+    """Read a source without parsing it, as for writing an archive; arguments as above.
 
     Raises:
         SourceError: There is no model to read; the message is one sentence for the user.
@@ -57,7 +61,7 @@ def read_source(source: str) -> RawCheckpoint:
     try:
         for reader in _READERS:
             if reader.accepts(source):
-                return reader.read(source)
+                return reader.read(source, scalars=scalars)
         found = _exists(source)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -85,11 +89,11 @@ def _is_hub_id(source: str) -> bool:
     return _HUB_ID.fullmatch(source) is not None and not _exists(source)
 
 
-def _read_hub(source: str) -> RawCheckpoint:
+def _read_hub(source: str, *, scalars: bool = False) -> RawCheckpoint:
     # The client of the Hub takes longer to import than most models to check.
     from quantgate.checkpoint.hub import read_hub  # noqa: PLC0415
 
-    return read_hub(source)
+    return read_hub(source, scalars=scalars)
 
 
 _READERS = (

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled
 from huggingface_hub.utils import get_session, parse_ratelimit_headers
 
+from quantgate.checkpoint.raw import UnreadError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -45,20 +47,6 @@ class Limits:
     tries: int = 5
     backoff: float = 1.0
     workers: int = 16
-
-
-class UnreadError(Exception):
-    """Bytes that could not be had.
-
-    The message continues a sentence that begins with the file's name. `status` is the answer's,
-    0 without one; `code` is the Hub's own (`GatedRepo`).
-    """
-
-    def __init__(self, message: str, *, status: int = 0, code: str = "", text: str = "") -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.text = text
 
 
 class _PassingError(UnreadError):

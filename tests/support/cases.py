@@ -13,6 +13,8 @@
       raw: {config.json: "not json"}              # exact text of files, written last
       headers: {model.safetensors: ['{"w": …}', 8]}    # header JSON as text and bytes of data
       cut: {model.safetensors: 8}                 # bytes missing at a file's end
+      values: {"*.up_proj.input_scale": [0.0]}    # globs of tensors that are read with their
+                                 # values; the other scales are then 1, each weight_shape is right
       base: {name: BF16[2,2]}    # tensors of the base model, the name of a healthy one, or auto
       target: vllm=0.33.0,gpu=sm90,tp=1
       findings: [{pattern: …, count: 2, severity: error, outcome: fails, message: "part of it"}]
@@ -27,6 +29,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,12 +37,16 @@ from typing import Any
 import yaml
 
 from quantgate.checkpoint.base import AUTO, NONE
+from quantgate.checkpoint.local import read_folder
+from quantgate.checkpoint.raw import assemble
+from quantgate.checkpoint.scalars import is_scalar
 from tests.support.build import healthy, write_checkpoint, write_weights
 
 FOLDER = Path(__file__).parent.parent / "rules"
 KINDS = ("fail", "pass", "near", "real")
+_LETTERS = {"F32": "f", "F16": "e", "I64": "q"}
 _KEYS = frozenset(
-    "model config remove set files split index sides raw headers cut base target "
+    "model config remove set files split index sides raw headers cut values base target "
     "findings source".split()
 )
 
@@ -119,6 +126,8 @@ def write_case(case: Case, folder: Path) -> Path:
         (folder / "model.safetensors.index.json").write_text(
             json.dumps({"metadata": {"total_size": 0}, "weight_map": index})
         )
+    if "values" in spec:
+        _write_values(folder, spec["values"])
     for name, (text, size) in spec.get("headers", {}).items():
         blob = text.encode()
         (folder / name).write_bytes(len(blob).to_bytes(8, "little") + blob + bytes(size))
@@ -130,6 +139,24 @@ def write_case(case: Case, folder: Path) -> Path:
         else:
             (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     return folder
+
+
+def _write_values(folder: Path, values: dict[str, list[float]]) -> None:
+    """Give the scalars of all weight files their values."""
+    raw = read_folder(folder)
+    for file in assemble(raw).files:
+        assert file.header
+        shapes = {t.name: t.shape for t in file.header.tensors}
+        with (folder / file.name).open("r+b") as stream:
+            for tensor in filter(is_scalar, file.header.tensors):
+                wanted = next((v for g, v in values.items() if fnmatch.fnmatch(tensor.name, g)), ())
+                if not wanted and tensor.name.endswith(".weight_shape"):
+                    rows, columns = shapes[tensor.name.replace("_shape", "_packed")]
+                    wanted = [rows, columns * 8]
+                count = tensor.nbytes // struct.calcsize(_LETTERS[tensor.dtype])
+                numbers = [*wanted, *[1] * (count - len(wanted))]
+                stream.seek(8 + file.header.size + tensor.begin)
+                stream.write(struct.pack(f"<{count}{_LETTERS[tensor.dtype]}", *numbers))
 
 
 def write_base(case: Case, folder: Path) -> str:

@@ -67,13 +67,15 @@ class Misbehaviour:
         kind: A status (`429`), `ignore-range`, `short`, `wrong-range`, `wrong-total`, `stall`,
             `drip`, `drop`, `loop`, `html`, `garbage`.
         name: File names it holds for (a regular expression); `listing` for the listing.
-        times: How often, from the first request on; without end by default.
+        times: How often; without end by default.
+        skip: How many requests are answered well before.
         headers: Sent with a status.
     """
 
     kind: str
     name: str = r"[\w.-]+\.safetensors"
     times: int = 1_000_000
+    skip: int = 0
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -146,6 +148,9 @@ class FakeHub:
         with self.lock:
             for one in self.misbehaviours:
                 if one.times > 0 and re.fullmatch(one.name, name):
+                    if one.skip:
+                        one.skip -= 1
+                        return None
                     one.times -= 1
                     return one
         return None

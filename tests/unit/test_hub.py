@@ -25,7 +25,7 @@ from quantgate.cli import main
 from quantgate.findings import Verdict
 from quantgate.runner import check_models
 from tests.support.build import data_size, header_bytes, healthy, write_checkpoint
-from tests.support.hub_models import good_model, weight_content
+from tests.support.hub_models import good_model, model_files, weight_content
 from tests.support.hub_server import GRANTED, TOKEN, Content, FakeHub, Misbehaviour
 
 ID = "org/model"
@@ -427,6 +427,34 @@ def test_pack_writes_what_was_read(
     assert main(["pack", "org/other", "-o", str(tmp_path / "half.json.gz")]) == 3
     assert not (tmp_path / "half.json.gz").exists()
     assert "could not be read" in capsys.readouterr().err
+
+
+def test_scalars_are_read_by_range_and_kept(hub: FakeHub, tmp_path: Path) -> None:
+    """The values of scales cost a range per file and dtype, once, and their bytes are counted."""
+    config, tensors = healthy("pack")
+    files = model_files(config, tensors, files=2)
+    hub.add("org/packed", files)
+    cache = Cache(tmp_path / "kept")
+    plain = read("org/packed")
+
+    raw = read_hub("org/packed", scalars=True, limits=QUICK, cache=cache)
+    again = read_hub(f"org/packed@{raw.revision}", scalars=True, limits=QUICK, cache=cache)
+
+    assert plain.scalars is None
+    assert raw.scalars is not None
+    assert set(raw.scalars) == {n for n in tensors if n.endswith("weight_shape")}
+    assert raw.requests > plain.requests
+    assert raw.bytes_read > plain.bytes_read
+    assert (again.scalars, again.requests) == (raw.scalars, 0)
+
+
+def test_scalars_that_do_not_come_are_unverified(hub: FakeHub) -> None:
+    """Values that were asked for and not delivered block: they may hide a fault."""
+    config, tensors = healthy("pack")
+    hub.add("org/packed", model_files(config, tensors, files=1))
+    hub.misbehaviours.append(Misbehaviour("404", skip=1))
+    with pytest.raises(SourceError, match=r"scales of .* were not read"):
+        read_hub("org/packed", scalars=True, limits=QUICK, cache=Cache(None))
 
 
 def test_base_model_from_the_hub(hub: FakeHub, tmp_path: Path) -> None:
