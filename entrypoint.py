@@ -29,6 +29,10 @@ def run(environ: Mapping[str, str], job: Job) -> int:
     try:
         given = Settings.from_environment(environ)
         mask(given.github_token)
+        mask(given.hf_token)
+        if given.hf_token:
+            # Where the client of the Hub looks for it.
+            os.environ["HF_TOKEN"] = given.hf_token
         folder = job.report_folder(given.report_path)
         job.distrust_cache()
         event = Event.from_environment(environ)

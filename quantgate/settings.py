@@ -66,6 +66,7 @@ class Settings:
         base_report: JSON report of the base of the change, in the checkout; empty for none.
         template: Jinja template of the repository for the comment and the summary; empty for ours.
         github_token: What the API is asked with; empty is anonymous.
+        hf_token: What the Hugging Face Hub is asked with; empty is anonymous.
         report_path: Folder for the report files; empty means one in the runner's temporary folder.
     """
 
@@ -84,6 +85,7 @@ class Settings:
     base_report: str = ""
     template: str = ""
     github_token: str = field(default="", repr=False)
+    hf_token: str = field(default="", repr=False)
     report_path: str = ""
 
     @classmethod
@@ -202,5 +204,6 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "base_report": _one_line,
     "template": _one_line,
     "github_token": _token,
+    "hf_token": _token,
     "report_path": _one_line,
 }

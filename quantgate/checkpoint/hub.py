@@ -200,7 +200,7 @@ class _Reader:
             if kept is not None:
                 return _kept_listing(kept)
         revision = quote(repository.revision, safe="")
-        url = f"{repository.endpoint}/api/models/{repository.id}/revision/{revision}?blobs=True"
+        url = f"{repository.endpoint}/api/models/{repository.id}/revision/{revision}?blobs=true"
         try:
             content = self.transport.get(url, self.headers, limit=MAX_LISTING)
         except UnreadError as error:
@@ -377,7 +377,7 @@ def _oid(content: bytes, *, lfs: bool) -> str:
 
 
 def _parse_listing(content: bytes) -> _Listing | None:
-    """The answer of `/api/models/ID/revision/REVISION?blobs=True`, None if it makes no sense."""
+    """The answer of `/api/models/ID/revision/REVISION?blobs=true`, None if it makes no sense."""
     try:
         answer = json.loads(content)
         commit, siblings = answer["sha"], answer["siblings"]

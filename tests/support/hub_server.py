@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,7 @@ class Seen:
     token: str
 
 
+@cache
 def oid(content: Content, name: str) -> str:
     """The Git LFS oid or git's blob id. That of a file with zeros is made up."""
     if is_lfs(name, content):
@@ -225,8 +227,12 @@ class _Handler(BaseHTTPRequestHandler):
         if unquote(revision or "main") not in {*repo.revisions, repo.commit}:
             self._error(404, "RevisionNotFound", f"Invalid rev id: {unquote(revision)}")
             return
-        siblings = [
-            {
+        # As the Hub, which compares the text: sizes and oids are told on request only.
+        with_blobs = urlsplit(self.path).query == "blobs=true"
+        siblings: list[dict[str, Any]] = [
+            {"rfilename": n}
+            if not with_blobs
+            else {
                 "rfilename": n,
                 "size": c.size,
                 "blobId": hashlib.sha1(n.encode()).hexdigest() if is_lfs(n, c) else oid(c, n),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -168,3 +169,16 @@ def test_what_cannot_be_written_is_a_warning(job: Job, capsys: pytest.CaptureFix
     printed = capsys.readouterr().out
     assert "::warning title=quantgate::could not write the report files:" in printed
     assert outputs(job)["verdict"] == "pass"
+
+
+def test_the_token_of_the_hub_is_masked_and_handed_on(
+    job: Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """The client of the Hub finds the token, and the log does not show it."""
+    monkeypatch.setenv("HF_TOKEN", "another")
+    monkeypatch.setenv("INPUT_HF-TOKEN", "hf_secret")
+    put_model(job.workspace / "models/a")
+    assert ended() == 0
+    assert os.environ["HF_TOKEN"] == "hf_secret"
+    out = capsys.readouterr().out
+    assert out.count("hf_secret") == out.count("::add-mask::hf_secret") == 1

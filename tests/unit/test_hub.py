@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -480,6 +483,32 @@ def test_report_counts(hub: FakeHub, capsys: pytest.CaptureFixture[str]) -> None
     assert model["stats"]["bytes_read"] == hub.sent
     weights = sum(c.size for n, c in repo.files.items() if n.endswith(".safetensors"))
     assert model["stats"]["bytes_total"] == weights
+
+
+def test_endpoint_and_token_of_the_environment(hub: FakeHub, tmp_path: Path) -> None:
+    """A process of its own finds the Hub and the token in its environment."""
+    hub.add("org/private", good_model(), private=True)
+    environment = {
+        **{k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")},
+        "HF_ENDPOINT": hub.address,
+        "HF_HOME": str(tmp_path / "home"),
+        "HF_TOKEN": TOKEN,
+    }
+    command = [sys.executable, "-m", "quantgate.cli", "check", "org/private"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {s.token for s in hub.requests("storage")} == {""}
+
+
+def test_progress_is_for_a_terminal(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written in CI, and a bar of files on a terminal."""
+    read()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    read()
+    assert "/2" in capsys.readouterr().err
 
 
 def test_client_is_the_major_that_was_tested() -> None:
