@@ -43,15 +43,15 @@ def timed(where, name, stage):
     setattr(where, name, outer)
 timed(hub._Reader, "_listing", "listing")
 timed(hub._Reader, "_remote", "reading the index")
-timed(hub._Reader, "_headers", "headers")
+timed(hub._Reader, "_headers", "headers over the wire, parsed as they come")
 timed(hub, "read_hub", "all reading")
 import quantgate.checkpoint.sources as sources
-timed(sources, "assemble", "parsing")
+timed(sources, "assemble", "putting together")
 started, cpu = time.perf_counter(), time.process_time()
 tensors = len(open_checkpoint(sys.argv[1]).tensors)
 seconds = time.perf_counter() - started
 stages["index and configs over the wire"] = stages.pop("all reading") - sum(
-    stages[s] for s in ("listing", "reading the index", "headers")
+    v for s, v in stages.items() if s.startswith(("listing", "reading", "headers"))
 )
 """
 THEIRS = """

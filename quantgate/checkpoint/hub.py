@@ -20,8 +20,7 @@ from huggingface_hub.utils import build_hf_headers
 from quantgate import __version__
 from quantgate.checkpoint.cache import Cache, default_cache
 from quantgate.checkpoint.card import CARD_NAME, MAX_CARD, front_matter
-from quantgate.checkpoint.documents import parse_index
-from quantgate.checkpoint.model import Defect, DefectKind
+from quantgate.checkpoint.model import Defect, DefectKind, Index, WeightFile
 from quantgate.checkpoint.names import foreign_format, is_pickle
 from quantgate.checkpoint.ranges import (
     UNKNOWN,
@@ -41,6 +40,9 @@ from quantgate.checkpoint.raw import (
     SourceError,
     UnreadError,
     choose_index,
+    collector_paused,
+    index_of,
+    weights_of,
 )
 from quantgate.checkpoint.scalars import read_scalars
 from quantgate.checkpoint.transport import Limits, Transport
@@ -131,7 +133,7 @@ def read_hub(
     """
     repository = parse_source(source, endpoint)
     reader = _Reader(repository, Transport(limits), default_cache() if cache is None else cache)
-    with ThreadPoolExecutor(limits.workers, "quantgate-hub") as pool:
+    with collector_paused(), ThreadPoolExecutor(limits.workers, "quantgate-hub") as pool:
         try:
             return reader.read(source, pool, scalars=scalars)
         finally:
@@ -148,6 +150,7 @@ class _Reader:
         self.headers = build_hf_headers(library_name="quantgate", library_version=__version__)
         self.commit = ""
         self.files: Mapping[str, _File] = {}
+        self.parsed: dict[RawFile | RawDocument, WeightFile | Index] = {}
 
     def read(self, source: str, pool: Executor, *, scalars: bool) -> RawCheckpoint:
         """All of it.
@@ -185,6 +188,7 @@ class _Reader:
             bytes_read=self.transport.bytes_read,
             requests=self.transport.requests,
             scalars=values,
+            parsed=self.parsed,
         )
 
     def _listing(self) -> _Listing:
@@ -279,10 +283,9 @@ class _Reader:
     def _remote(self, weights: Sequence[str], index: RawDocument | None) -> list[RemoteFile]:
         sizes = {name: self.files[name].size for name in weights}
         expected: Mapping[str, int] = {}
-        if index is not None and isinstance(index.content, bytes):
-            weight_map = parse_index(index.content)
-            if not isinstance(weight_map, Defect):
-                expected = expected_headers(weight_map, sizes)
+        if index is not None:
+            parsed = self.parsed[index] = index_of(index)
+            expected = expected_headers(parsed.weight_map, sizes)
         return [RemoteFile(name, sizes[name], expected.get(name, UNKNOWN)) for name in weights]
 
     def _url(self, name: str) -> str:
@@ -338,11 +341,22 @@ class _Reader:
                 found[file.name] = RawFile(file.name, file.size, kept)
         wanted = [f for f in remote if f.name not in found]
         with progress(title, len(wanted)) as advance:
-            for raw in pull_headers(wanted, self._range, pool, advance, self._fatal):
-                found[raw.name] = raw
-                if isinstance(raw.header, bytes):
-                    self.cache.put(raw.header, *self._header_key(raw.name))
+            pulled = pull_headers(
+                wanted,
+                self._range,
+                pool,
+                progress=advance,
+                fatal=self._fatal,
+                done=self._arrived,
+            )
+        found |= {raw.name: raw for raw in pulled}
         return tuple(found[f.name] for f in remote)
+
+    def _arrived(self, raw: RawFile) -> None:
+        """Keep a header for the next run, and parse it while others are on their way."""
+        if isinstance(raw.header, bytes):
+            self.cache.put(raw.header, *self._header_key(raw.name))
+            self.parsed[raw] = weights_of(raw)
 
     def _header_key(self, name: str) -> tuple[str, ...]:
         file = self.files[name]

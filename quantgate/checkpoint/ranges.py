@@ -75,8 +75,10 @@ def pull_headers(
     files: Sequence[RemoteFile],
     read: ReadRange,
     pool: Executor,
+    *,
     progress: Callable[[int], Any] = lambda _: None,
     fatal: Callable[[UnreadError], Exception | None] = lambda _: None,
+    done: Callable[[RawFile], None] = lambda _: None,
 ) -> list[RawFile]:
     """The headers of all files, in their order.
 
@@ -86,9 +88,16 @@ def pull_headers(
         pool: Bounds how many are read at a time.
         progress: Called with 1 for every file that is done.
         fatal: The exception for an error because of which nothing can be read, None for others.
+        done: Called with every file, by the thread that has read it, while others wait for theirs.
     """
     budget = _Budget(MAX_HEADERS)
-    tasks = {pool.submit(pull_header, f, read, budget, fatal): f.name for f in files}
+
+    def pull(file: RemoteFile) -> RawFile:
+        found = pull_header(file, read, budget, fatal)
+        done(found)
+        return found
+
+    tasks = {pool.submit(pull, f): f.name for f in files}
     found = {tasks[task]: task.result() for task in _finished(tasks, progress)}
     return [found[f.name] for f in files]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from quantgate.checkpoint.card import CARD_NAME, parse_card
@@ -94,7 +94,8 @@ class RawCheckpoint:
     """All that was read of one model. The fields are those of `Checkpoint`.
 
     The head of README.md, if it is a model card, stands among the configs. `scalars` are the bytes
-    of tensors (`checkpoint/scalars.py`), None where they were not asked for.
+    of tensors (`checkpoint/scalars.py`), None where they were not asked for. `parsed` is what a
+    source has parsed while it waited for more.
     """
 
     source: str
@@ -106,6 +107,9 @@ class RawCheckpoint:
     bytes_read: int = 0
     requests: int = 0
     scalars: Mapping[str, bytes] | None = None
+    parsed: Mapping[RawFile | RawDocument, WeightFile | Index] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @property
     def unanswered(self) -> tuple[str, ...]:
@@ -121,10 +125,11 @@ class RawCheckpoint:
 
 def assemble(raw: RawCheckpoint) -> Checkpoint:
     """Parse what was read. Never raises for what a model contains."""
-    with _collector_paused():
+    with collector_paused():
         # First, since the headers take their names from it.
-        index = None if raw.index is None else _index(raw.index)
-        files = tuple(_weights(f) for f in sorted(raw.files, key=lambda f: natural_key(f.name)))
+        index = None if raw.index is None else _parsed_index(raw, raw.index)
+        ordered = sorted(raw.files, key=lambda f: natural_key(f.name))
+        files = tuple(_parsed_weights(raw, f) for f in ordered)
         return Checkpoint(
             source=raw.source,
             configs={d.name: _config(d) for d in raw.configs if d.name != CARD_NAME},
@@ -179,7 +184,18 @@ def _config(document: RawDocument) -> ConfigFile:
     return ConfigFile(document.name, value)
 
 
-def _index(document: RawDocument) -> Index:
+def _parsed_index(raw: RawCheckpoint, document: RawDocument) -> Index:
+    found = raw.parsed.get(document)
+    return found if isinstance(found, Index) else index_of(document)
+
+
+def _parsed_weights(raw: RawCheckpoint, file: RawFile) -> WeightFile:
+    found = raw.parsed.get(file)
+    return found if isinstance(found, WeightFile) else weights_of(file)
+
+
+def index_of(document: RawDocument) -> Index:
+    """The index, parsed."""
     content = document.content
     weight_map = content if isinstance(content, Defect) else parse_index(content)
     if isinstance(weight_map, Defect):
@@ -194,7 +210,8 @@ def _scalars(
     return {t.name: decode(t.dtype, content[t.name]) for t in tensors}
 
 
-def _weights(raw: RawFile) -> WeightFile:
+def weights_of(raw: RawFile) -> WeightFile:
+    """The weight file with its header parsed."""
     blob = raw.header
     if isinstance(blob, Defect):
         return WeightFile(raw.name, raw.size, None, (blob,))
@@ -205,7 +222,8 @@ def _weights(raw: RawFile) -> WeightFile:
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
+    """No garbage collection while hundreds of thousands of objects are made."""
     # Half a million new objects without a cycle among them: the garbage collector would look
     # through them again and again, which takes as long as all the parsing.
     enabled = gc.isenabled()
