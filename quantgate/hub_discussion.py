@@ -57,7 +57,7 @@ def comment_on(
         DiscussionError: The Hub refuses, or cannot be reached.
     """
     from huggingface_hub import HfApi  # noqa: PLC0415  slow to import
-    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined] # noqa: PLC0415
+    from huggingface_hub.errors import HTTPError  # noqa: PLC0415
 
     if not body.startswith(MARKER):
         raise ValueError("a comment without its marker would never be found again")
