@@ -16,7 +16,7 @@ from quantgate.vllm.children.launch import ENTRY
 VLLM = Path(__file__).parents[2] / "quantgate" / "vllm"
 SHARED = sorted(VLLM.glob("children/inside/*.py"))
 MODULES = sorted(f for d in ("inside", "child") for f in VLLM.rglob(f"{d}/*.py"))
-ALLOWED = {"torch", "vllm", "safetensors", "transformers", *sys.stdlib_module_names}
+ALLOWED = {"cloudpickle", "torch", "vllm", "safetensors", "transformers", *sys.stdlib_module_names}
 INSIDE = "quantgate.vllm.children.inside."
 
 

@@ -45,13 +45,24 @@ class Limits:
 
 
 class Stopped(Exception):  # noqa: N818  told as the reason of an unknown outcome
-    """The child did not end by itself, or not well. The message continues "the child …"."""
+    """The child did not end by itself, or not well. The message continues "the child …".
+
+    Attributes:
+        signal: The signal that ended it, where it was not one of ours; else 0.
+    """
+
+    def __init__(self, message: str, signal: int = 0) -> None:
+        super().__init__(message)
+        self.signal = signal
 
 
 class Child:
     """A process in a group of its own, with a pipe for events and one for its log.
 
     Use as a context manager: leaving it ends the whole group.
+
+    Attributes:
+        peak: The most bytes of memory that the group was seen to hold.
     """
 
     def __init__(
@@ -60,6 +71,7 @@ class Child:
         self._limits = limits
         self._log: deque[str] = deque(maxlen=LOG_LINES)
         self._rest = {"events": b"", "log": b""}
+        self.peak = 0
         reading, writing = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: S603  the user named the Python
@@ -115,7 +127,9 @@ class Child:
                         self._log.append(line[:LOG_LINE])
             if time.monotonic() > deadline:
                 raise self._stop(f"took longer than {self._limits.seconds:g} seconds")
-            if resident(self._process.pid) > self._limits.memory:
+            held = resident(self._process.pid)
+            self.peak = max(self.peak, held)
+            if held > self._limits.memory:
                 gigabytes = self._limits.memory / (1 << 30)
                 raise self._stop(f"took more than {gigabytes:g} GB of memory")
         self._end(deadline)
@@ -128,7 +142,7 @@ class Child:
             raise self._stop("did not end after its last answer") from None
         self._drain()
         if code:
-            raise Stopped(_how(code))
+            raise Stopped(_how(code), max(0, -code))
 
     def _read(self, key: selectors.SelectorKey) -> list[str]:
         """The whole lines that are there now."""

@@ -9,7 +9,7 @@ from quantgate.findings import Severity, pattern_of
 from quantgate.vllm.dry_load.result import DryOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from quantgate.findings import Finding
     from quantgate.vllm.dry_load.result import DryLoad
@@ -38,13 +38,14 @@ def compare(load: DryLoad, findings: Sequence[Finding]) -> ComparedLoad:
     unread = any(f.unverified for f in held)
     if load.outcome is DryOutcome.UNKNOWN or (unread and not errors):
         return ComparedLoad(load, None)
-    return ComparedLoad(load, load.outcome.is_fault == bool(errors), _explaining(load, errors))
-
-
-def _explaining(load: DryLoad, errors: Sequence[Finding]) -> tuple[str, ...]:
-    """The rules with the same outcome; of these, those about the same place if there are any."""
-    same = [f for f in errors if f.outcome.value == load.outcome.value]
     names = [load.tensor, *(n.partition(":")[0] for s in load.silent for n in s.names)]
+    rules = explaining(load.outcome, names, errors)
+    return ComparedLoad(load, load.outcome.is_fault == bool(errors), rules)
+
+
+def explaining(outcome: str, names: Iterable[str], errors: Sequence[Finding]) -> tuple[str, ...]:
+    """The rules with this outcome; of these, those about one of the places if there are any."""
+    same = [f for f in errors if f.outcome.value == outcome]
     places = {pattern_of(p) for n in names if n for p in (n, n.rpartition(".")[0])}
     close = [f for f in same if places & set(map(pattern_of, _places(f)))]
     return tuple(dict.fromkeys(f.rule for f in close or same))

@@ -1,0 +1,44 @@
+"""The child's way: reads the job, loads one model, has it speak, writes one event a line.
+
+```
+{"event": "ready", "release": "0.32.0", "libraries": "…", "device": {"kind": "cpu", …}}
+{"event": "refused", "reason": "..."}      instead of ready: nothing can be loaded here
+{"event": "phase", "name": "load"}         then "generate", then "score"
+{"event": "done", "result": {...}}
+```
+
+One model a process: what vLLM takes of a GPU comes back when the process ends.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from quantgate.vllm.children.inside.release import Refused, installed_release, libraries
+from quantgate.vllm.children.inside.telling import begin
+
+
+def serve(job_file: str, events: int) -> None:
+    """Do the job in `job_file`, telling the file descriptor `events`."""
+    job, tell = begin(job_file, events)
+    try:
+        release = installed_release()
+        device = _device(job)
+    except Refused as error:
+        tell("refused", reason=str(error))
+        return
+    except ImportError as error:
+        tell("refused", reason=f"the vLLM in {sys.executable} cannot be imported: {error}")
+        return
+    tell("ready", release=release, libraries=libraries(), device=device)
+    from .session import smoke
+
+    tell("done", result=smoke(job, device["kind"], lambda name: tell("phase", name=name)))
+
+
+def _device(job: dict[str, Any]) -> dict[str, Any]:
+    """What vLLM would run on, if that is what was asked for."""
+    from .devices import device
+
+    return device(job["device"], job["tensor_parallel"])
