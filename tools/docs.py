@@ -3,13 +3,14 @@
 docs/rules has a page per rule from its docstring and an index; docs/architectures.md says which
 architectures fuse what; README.md and
 docs/example-report.md show the real report on examples/broken, and README.md the workflow of
-examples/workflow.yml. `python -m tools.docs` writes,
+examples/workflow.yml and the figures of `make bench-truth`. `python -m tools.docs` writes,
 `--check` only says whether all of it is fresh.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import sys
 from pathlib import Path
@@ -84,20 +85,37 @@ def between(text: str, mark: str, language: str, block: str) -> str:
     return f"{head}{begin}\n```{language}\n{block.rstrip()}\n```\n{end}{tail}"
 
 
+def truth() -> str:
+    """What `make bench-truth` counted the last time, in one sentence."""
+    f = json.loads((ROOT / "benchmarks" / "truth" / "truth.json").read_text())
+    return (
+        f"Held against vLLM {f['release']}'s own loader on {f['cases']:,} small checkpoints "
+        f"({f['families']} families, {f['methods']} ways to quantize, {f['faults']} faults), the "
+        f"verdict agrees on {f['agree']:,}: {f['misses']} of {f['fails'] + f['silent']:,} faults "
+        f"missed, {f['false alarms']} false alarms."
+    )
+
+
+def paragraph(text: str, mark: str, block: str) -> str:
+    """The text with a paragraph between its two marks."""
+    head, begin, rest = text.partition(f"<!-- {mark}: begin -->")
+    _, end, tail = rest.partition(f"<!-- {mark}: end -->")
+    return f"{head}{begin}\n{block}\n{end}{tail}"
+
+
 def pages() -> dict[Path, str]:
     """Every generated file and what it must hold."""
     rules = all_rules()
     text, markdown = example()
     readme_file = ROOT / "README.md"
+    readme = paragraph(readme_file.read_text(), "truth", truth())
     workflow = (ROOT / "examples" / "workflow.yml").read_text()
     return {
         **{FOLDER / f"{r.id}.md": page(r) for r in rules},
         FOLDER / "README.md": index(rules),
         ROOT / "docs" / "example-report.md": markdown,
         ROOT / "docs" / "architectures.md": architectures_page(),
-        readme_file: between(
-            between(readme_file.read_text(), "report", "text", text), "workflow", "yaml", workflow
-        ),
+        readme_file: between(between(readme, "report", "text", text), "workflow", "yaml", workflow),
     }
 
 

@@ -94,12 +94,20 @@ class Built:
                 yield path, where
 
     @cached_property
+    def _numbers(self) -> dict[str | None, int | None]:
+        return {}
+
+    @cached_property
     def _defaults(self) -> Mapping[str, Any]:
         defaults: Mapping[str, Any] = self.record.get("defaults", {})
         return defaults
 
     def _number(self, expression: str | None) -> int | None:
-        return None if expression is None else evaluate(expression, self._key)
+        # A mixture of experts asks for the same few expressions tens of thousands of times.
+        if expression not in self._numbers:
+            value = None if expression is None else evaluate(expression, self._key)
+            self._numbers[expression] = value
+        return self._numbers[expression]
 
     def _key(self, key: str) -> int | None:
         value = self.text.get(key)

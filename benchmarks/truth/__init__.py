@@ -1,0 +1,1 @@
+"""Small checkpoints, healthy and broken, through both tiers: `make bench-truth`."""
