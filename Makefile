@@ -7,7 +7,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version
 	--generate-hashes --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types unit e2e witness witness-all vllm built bench bench-truth docs pictures golden lock clean
+.PHONY: help setup demo test lint types unit e2e witness witness-all vllm built bench bench-pull bench-truth docs pictures golden lock clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "make %-13s%s\n", $$1, $$2}'
@@ -77,15 +77,13 @@ built: $(READY) vllm  ## Build every architecture in vLLM again and note its siz
 bench: $(READY)  ## Measure, and write the numbers to benchmarks/
 	$(BIN)/python -m benchmarks
 
-<<<<<<< HEAD
 .PHONY: bench-pull
 bench-pull: $(READY)  ## Measure reading from a Hub with latency, beside huggingface_hub
 	$(BIN)/python -m benchmarks.pull
-=======
+
 bench-truth: $(READY) vllm  ## Put 2,288 checkpoints before both tiers; 8 minutes
 	$(BIN)/python -m benchmarks.truth --vllm-python .venv-vllm/bin/python --keep
 	$(BIN)/python -m tools.docs
->>>>>>> e603658 (Put fresh checkpoints before both tiers: make bench-truth)
 
 docs: $(READY)  ## Write the generated pages: rules, architectures, README's report
 	$(BIN)/python -m tools.docs
