@@ -15,6 +15,7 @@ from quantgate.quantization.observed import is_quantized
 from quantgate.quantization.reading import KNOWN_METHODS, MISTRAL, read_declaration
 from quantgate.quantization.recognise import meant_method
 from quantgate.quantization.sizes import CONFIG, witness_sizes
+from quantgate.quantization.torchao_metadata import read_files
 from quantgate.quantization.transforms import KEY, transform_weights
 from quantgate.targets import Target
 from quantgate.vllm.built import built_for
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from quantgate.quantization.declaration import Problem
     from quantgate.quantization.difference import Difference, Kind
     from quantgate.quantization.scheme import Scheme, Sizes
+    from quantgate.quantization.torchao_metadata import FileMetadata
     from quantgate.report.model import ResolvedTarget
     from quantgate.vllm.built import Built
     from quantgate.vllm.kv_scales import KvScale
@@ -57,15 +59,8 @@ _SEEN_IN_TOWERS = frozenset({"compressed-tensors", "fp8", "modelopt", "quark", "
 # What is derived from the files alone, whatever the target.
 _OF_THE_FILES = frozenset(
     {
-        "declaration",
-        "modules",
-        "transform_weights",
-        "linears",
-        "_stored",
-        "built",
-        "sizes",
-        "decoder",
-        "quantized_modules",
+        *("declaration", "modules", "transform_weights", "linears", "_stored", "built", "sizes"),
+        *("decoder", "quantized_modules", "torchao_files"),
     }
 )
 
@@ -342,6 +337,11 @@ class Model:
         method = declaration.method if declaration is not None else None
         known = KvScales.of(method, self.target.version, self.naming.architecture, self.modules)
         return tuple(known.found(self.modules, decoder.root)) if known is not None else ()
+
+    @cached_property
+    def torchao_files(self) -> Mapping[str, FileMetadata]:
+        """Weight file → what torchao's metadata in its header says."""
+        return read_files(self.checkpoint.loaded_files)
 
     @cached_property
     def quantized_modules(self) -> tuple[str, ...]:

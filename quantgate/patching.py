@@ -17,10 +17,12 @@ from quantgate.quantization.awq import AwqDeclaration
 from quantgate.quantization.bitsandbytes import BitsAndBytesDeclaration
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
 from quantgate.quantization.difference import Kind
+from quantgate.quantization.fbgemm import FbgemmDeclaration
 from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.modelopt import ModelOptDeclaration
 from quantgate.quantization.quark import QuarkDeclaration
 from quantgate.quantization.scheme import Layout
+from quantgate.quantization.torchao import TorchAoDeclaration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -177,8 +179,12 @@ def skip_list_key(declaration: Declaration) -> str:
             return declaration.ignored_key
         case ModelOptDeclaration():
             return declaration.excluded_key
+        case FbgemmDeclaration():
+            return "modules_to_not_convert"
         case QuarkDeclaration():
             return "exclude"
+        case TorchAoDeclaration():
+            return "modules_to_not_convert"
     return ""
 
 

@@ -50,6 +50,7 @@ TOLD = {
     "awq-marlin-export-no-qzeros": ("0.32.0", "QG429"),
     "bnb-8bit-prequant-unsupported": ("0.32.0", "QG605"),
     "bnb-quant-storage-bf16": ("0.32.0", "QG605"),
+    "torchao-v1-int8wo-config": ("0.32.0", "QG304"),
     "gptq-desc_act-tp2-rocm": ("0.32.0", "QG306"),
     "nvfp4-weight-transposed": ("0.32.0", "QG405"),
     "sparse-bitmask-embedding": ("0.32.0", "QG304"),
@@ -68,7 +69,6 @@ NOT_TOLD = {
     "quark-renames-block-fp8-scale": "the name that Quark's block scale had before September 2026 "
     "is not among the facts; 0.32.0 loads it",
     "awq-gemma3-dtype-deadlock": "which data type the engine runs in is its user's choice",
-    "torchao-v1-int8wo-config": "it depends on the installed torchao; QG308 warns",
     "ok-consolidated-plus-hf-shards": "vLLM reads Mistral's own format here; QG308 warns that its "
     "tensors are not known",
 }

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG610", "scheme-of-another-gpu", methods=["compressed-tensors"], per_target=True)
+@rule("QG610", "scheme-of-another-gpu", methods=["compressed-tensors", "quark"], per_target=True)
 def check(model: Model) -> Iterator[Fault]:
     """The declared scheme has a kernel for one kind of hardware only, and the target is another.
 
@@ -22,12 +22,14 @@ def check(model: Model) -> Iterator[Fault]:
 
     compressed-tensors with 4-bit integer weights and 8-bit inputs. With FP8 inputs vLLM takes them
     on sm_90 (Hopper) exactly: neither on older GPUs nor on newer ones. With INT8 inputs, stored one
-    value per byte (`int-quantized`), releases before 0.23 have a kernel for Arm CPUs only.
+    value per byte (`int-quantized`), releases before 0.23 have a kernel for Arm CPUs only. Quark's
+    experts of the same kind (W4A8) run on AMD's GPUs only.
 
     ## Why it matters
 
     vLLM stops while it builds the layers: `No compressed-tensors compatible scheme was found`, or
-    `Failed to find a kernel that can implement the WNA16 linear layer`.
+    `Failed to find a kernel that can implement the WNA16 linear layer`, or `W4A8 FP8 MoE requires
+    ROCm AITER fused MoE support.`
 
     ## Example
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Fault, Outcome, Severity
@@ -22,6 +23,7 @@ _CLASSES = (
     *("RowParallelLinear", "ReplicatedLinear", "LinearRoutedExperts", "ParallelLMHead"),
     "VocabParallelEmbedding",
 )
+_EXPERT = re.compile(r"\.experts\.\d+\.")
 MAX_LOOKED_UP = 100  # entries without effect that are looked up under other names
 # How model classes rename the front of a name; a pattern may be meant for either form.
 _PREFIXES = ("", "model.", "language_model.", "model.language_model.", "language_model.model.")
@@ -140,7 +142,7 @@ def _candidates(model: Model) -> frozenset[str]:
 def _names(entry: str, names: frozenset[str]) -> bool:
     """Whether an entry names any module, also one that is no layer."""
     if not entry.startswith("re:"):
-        return entry in names
+        return _EXPERT.sub(".experts.0.", entry) in names
     try:
         return any(regex_matches(entry[3:], name) for name in names)
     except PatternError:

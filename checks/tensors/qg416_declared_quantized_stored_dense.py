@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-# Parameters of bitsandbytes, which bear the dense weight's name.
+# What else happens where the parameter bears the dense weight's name: bitsandbytes and torchao.
 _OF_THE_NAME = {
+    **dict.fromkeys(
+        ("_weight_qdata I8", "_weight_qdata F8_E4M3", "_weight_qdata I32"),
+        "torchao copies only between equals, and the load ends in `'Tensor' object has no "
+        "attribute 'qdata'`",
+    ),
     "weight U8": "the parameter is flat bytes, and the load ends in a bare `AssertionError`",
     "weight I8": "the weight is cast, and the first forward pass finds no state for it",
 }

@@ -92,8 +92,8 @@ class AutoRoundDeclaration(Declaration):
                 activations=Activations(8, "float", Strategy.GROUP, dynamic=True),
                 scale_name="weight_scale_inv",
             )
-        # Other widths go to a kernel library with parameters of its own.
-        if not isinstance(size, int) or settings.bits not in {4, 8}:
+        # From 0.30 on widths other than 4 and 8 go to the kernels of humming, in the same tensors.
+        if not isinstance(size, int):
             return None
         layout = Layout.GPTQ if "gptq" in self.packing + self.backend else Layout.AWQ
         scheme = qweight_scheme(layout, settings.bits, size, symmetric=settings.sym)

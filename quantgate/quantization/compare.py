@@ -26,6 +26,7 @@ from quantgate.quantization.observed import is_quantized, observe, stored_layout
 from quantgate.quantization.orientation import lies_on_its_side, other_axis, transposed_weight
 from quantgate.quantization.scheme import Layout, Sizes
 from quantgate.quantization.tensor_differences import HARMLESS, tensor_differences
+from quantgate.quantization.torchao_tensors import against_torchao
 from quantgate.vllm.loading import shape_outcome
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def compare(
     stored = stored_layout(leaves)
     if stored is Layout.DENSE:
         return (_dense(leaves, scheme, slicing),)
+    if scheme.layout is Layout.TORCHAO and stored in {Layout.TORCHAO, None}:
+        return tuple(against_torchao(leaves, scheme, sizes, slicing))
     weight = expected_tensors(scheme, None, None)[0]
     if stored is None and weight.leaf not in leaves:
         return tuple(tensor_differences(leaves, scheme, Sizes(), slicing))

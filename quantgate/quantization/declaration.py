@@ -179,6 +179,10 @@ class Reader:
             flat = [v for v in flat or () if isinstance(v, str)]
         return tuple(flat)
 
+    def present(self, *names: str) -> bool:
+        """Whether any of these names is present, of whatever type; a problem if none is."""
+        return self._required(names) is not None
+
     def _required(self, names: Sequence[str]) -> str | None:
         name = self.find(*names)
         if name is None:

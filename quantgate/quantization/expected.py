@@ -79,10 +79,16 @@ def expected_tensors(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
             return _gpt_oss(n, k)
         case Layout.QUARK_INT4:
             return _quark_int4(scheme, n, k)
+        case Layout.GGML:
+            return (_ggml(scheme, n, k),)
+        case Layout.QUARK_W4A8:
+            return _quark_w4a8(scheme, n, k)
         case Layout.MXFP4 | Layout.MXFP8 | Layout.OCP_MX:
             return _mx(scheme, n, k)
         case Layout.BNB_4BIT:
             return _bitsandbytes_4bit(n, k)
+        case Layout.TORCHAO:
+            return _torchao(scheme, n, k)
         case Layout.BNB_INT8:
             return _bitsandbytes_int8(n, k)
         case Layout.DENSE:
@@ -272,6 +278,29 @@ def _quark_int4(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
     )
 
 
+def _quark_w4a8(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
+    """Experts only (quark_moe.py QuarkW4A8Fp8MoEMethod)."""
+    weight, outer, inner = Role.WEIGHT, Role.SCALE, Role.GLOBAL_SCALE
+    return (
+        Expected("weight", weight, ("I32", "U32"), ((n, _words(k, 4)),), ("N", "K"), "[N, K/8]"),
+        Expected("weight_scale", outer, FLOATS, ((), (1,)), (), SCALAR),
+        Expected("weight_scale_2", inner, FLOATS, ((n,), (n, 1)), ("N",), "[N]"),
+        *_input_scale(scheme),
+    )
+
+
+_PAYLOADS = {(256, 2): (74, 66), (32, 8): (34,)}  # (values, bits) → bytes of a block
+
+
+def _ggml(scheme: Scheme, n: Dim, k: Dim) -> Expected:
+    """Blocks of ggml as ModelOpt writes them (modelopt_block_quant.py)."""
+    size = scheme.group_size or 32
+    blocks = None if k is None else k // size
+    shapes = tuple((n, blocks, b) for b in _PAYLOADS.get((size, scheme.bits), (34,)))
+    formula = f"[N, K/{size}, {shapes[0][2]}]"
+    return Expected("weight", Role.WEIGHT, ("U8",), shapes, ("N", "K", "-"), formula)
+
+
 def _gpt_oss(n: Dim, k: Dim) -> tuple[Expected, ...]:
     """Experts side by side on the first axis, in blocks of 32 values (models/gpt_oss.py)."""
     both = None if n is None else 2 * n
@@ -357,6 +386,40 @@ def _bitsandbytes_int8(n: Dim, k: Dim) -> tuple[Expected, ...]:
         Expected("SCB", Role.STATE, ("F32",), ((n,),), ("-",), "[N]", required=False),
         Expected("weight_format", Role.STATE, ("U8",), ((), (1,)), (), SCALAR, required=False),
     )
+
+
+def _torchao(scheme: Scheme, n: Dim, k: Dim) -> tuple[Expected, ...]:
+    """The parts of a torchao tensor (quantize_/workflows of torchao 0.18.0).
+
+    How many groups there are is the metadata's business. The zero points came with 0.18 for int8.
+    """
+    names = {role: f"_weight_{leaf}" for role, leaf in _TORCHAO_PARTS.items()}
+    values, dtypes, formula = TORCHAO_VALUES.get(scheme.storage, (0, ("I8",), "tiles"))
+    wide = None if k is None or not values else ceil(k / values)
+    data = ((n, wide),) if values else ((None,) * 4, (None,) * 2)
+    weight = Expected(names[Role.WEIGHT], Role.WEIGHT, dtypes, data, ("N", "K"), formula)
+    groups_first = scheme.storage.startswith("Int4")
+    lengths: tuple[Shape, ...] = (((None, n) if groups_first else (n, None)),)
+    if scheme.strategy is Strategy.TENSOR:
+        lengths = ((1, 1), (), (1,))
+    of_groups = "[groups, N]" if groups_first else "[N, groups]"
+    scale = Expected(names[Role.SCALE], Role.SCALE, FLOATS, lengths, (), of_groups, required=False)
+    types = ("I8", "I32", *FLOATS)
+    zero = Role.ZERO_POINT
+    zeros = Expected(names[zero], zero, types, lengths, (), of_groups, required=False)
+    return (weight, scale, zeros)
+
+
+_TORCHAO_PARTS = {Role.WEIGHT: "qdata", Role.SCALE: "scale", Role.ZERO_POINT: "zero_point"}
+# Class → values of K per element of qdata (0 for tiles), types, shape in words.
+TORCHAO_VALUES = {
+    "Int8Tensor": (1, ("I8",), "[N, K]"),
+    "IntxUnpackedToInt8Tensor": (1, ("I8",), "[N, K]"),
+    "Float8Tensor": (1, FP8_TYPES, "[N, K]"),
+    "Int4Tensor": (2, ("I8", "U8"), "[N, K/2]"),
+    "Int4PlainInt32Tensor": (8, ("I32",), "[N, K/8]"),
+    "Int4TilePackedTo4dTensor": (0, ("I32",), "[N/8, K/128, 32, 4]"),
+}
 
 
 def _input_scale(scheme: Scheme) -> tuple[Expected, ...]:

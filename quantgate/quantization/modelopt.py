@@ -20,6 +20,10 @@ ALGORITHMS = (
     *("FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO"),
     *("NVFP4", "W4A16_NVFP4", "MXFP8", "MIXED_PRECISION"),
 )
+# Two names of experts in block FP8, which a mixture builds as those of the fp8 method.
+BLOCK_EXPERTS = ("FP8_PB_WO", "FP8_BLOCK_SCALES")
+# ggml's block codecs in a mixture (utils/b12x.py): values and bytes per block, bits of a value.
+CODECS = {"IQ2_XS": (256, 74, 2), "IQ2_XXS": (256, 66, 2), "Q8_0": (32, 34, 8)}
 # What a nested block of ModelOpt is rewritten to (model_arch_config_convertor.py).
 _METHODS = {
     "FP8": "modelopt",
@@ -63,6 +67,32 @@ class ModelOptDeclaration(Declaration):
         """Whether only the listed modules are quantized, each by its own algorithm."""
         return self.algorithm == "MIXED_PRECISION"
 
+    def _block_experts(self, capability: int) -> Scheme | None:
+        """Experts of block FP8 in a mixture: Fp8MoEMethod, one size for all of them."""
+        inner = self.raw.get("quantization")
+        block = inner if isinstance(inner, dict) else self.raw
+        recipes = block.get("quantized_layers")
+        sizes = {
+            recipe.get("group_size", 128)
+            for recipe in (recipes.values() if isinstance(recipes, dict) else ())
+            if isinstance(recipe, dict)
+            and str(recipe.get("quant_algo", "")).upper() in BLOCK_EXPERTS
+            and isinstance(recipe.get("group_size", 128), int)
+        }
+        size = sizes.pop() if len(sizes) == 1 else 0
+        if not 0 < size < 1 << 31:
+            return None
+        return Scheme(
+            Layout.FP8,
+            8,
+            "float",
+            Strategy.BLOCK,
+            block=(size, size),
+            activations=Activations(8, "float", Strategy.GROUP, dynamic=True),
+            scale_name="weight_scale_inv",
+            capability=capability,
+        )
+
     def scheme(self, algorithm: str = "", *, experts: bool = False) -> Scheme | None:
         """The scheme of an algorithm, by default the declared one; None if there is none.
 
@@ -70,9 +100,14 @@ class ModelOptDeclaration(Declaration):
         """
         capability = 0 if self.mixed else _CAPABILITY
         name = algorithm or self.algorithm
+        if name in CODECS:
+            size, _, bits = CODECS[name]
+            return Scheme(Layout.GGML, bits, "int", Strategy.GROUP, size, capability=120)
+        if experts and self.mixed and name in BLOCK_EXPERTS:
+            return self._block_experts(capability)
         if experts and name.startswith("FP8"):
             if self.mixed and name != "FP8":
-                return None  # experts of block FP8 are those of another method
+                return None
             name = "FP8"
         match name:
             case "FP8":
@@ -130,6 +165,21 @@ class ModelOptDeclaration(Declaration):
                     capability=_CAPABILITY,
                 )
         return None
+
+
+def _codec_problem(name: str, recipe: Mapping[str, Any], reader: Reader) -> None:
+    """Ggml's blocks must be described in full."""
+    size, payload, _ = CODECS[str(recipe["quant_algo"]).upper()]
+    wanted = {"group_size": size, "block_payload_bytes": payload, "packing": "ggml"}
+    for key, value in wanted.items():
+        if recipe.get(key) != value:
+            reader.add(
+                ProblemKind.VALUE,
+                f"quantized_layers.{name}.{key}",
+                shown(value),
+                shown(recipe[key]) if key in recipe else "absent",
+                f"unsupported {str(recipe['quant_algo']).upper()} block contract",
+            )
 
 
 def modelopt_method(raw: Mapping[str, Any]) -> tuple[str, Problem | None]:
@@ -262,6 +312,8 @@ def _layers(block: Mapping[str, Any], reader: Reader) -> Mapping[str, str]:
         algorithm = recipe.get("quant_algo") if isinstance(recipe, dict) else None
         if isinstance(algorithm, str):
             layers[name] = algorithm.upper()
+            if layers[name] in CODECS:
+                _codec_problem(name, recipe, reader)
     if len(layers) < len(value):
         error = "AttributeError: object has no attribute 'upper'"
         reader.note(ProblemKind.VALUE, "quantized_layers", "a quant_algo for each module", error)

@@ -22,6 +22,7 @@ QUANTIZED_LEAVES = frozenset(
         *("qzeros", "gate_up_proj_blocks", "down_proj_blocks"),
         *("gate_up_proj_scales", "down_proj_scales"),
         *("SCB", "weight.absmax", "weight.quant_map"),
+        *("_weight_qdata", "_weight_scale", "_weight_scale_and_zero"),
     }
 )
 _FP8 = frozenset({*FP8_TYPES, "F8_E5M2", "F8_E5M2FNUZ"})
@@ -62,6 +63,8 @@ def stored_layout(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Layout |
     """How a module's values lie, judged by names and types alone (GPTQ stands for AWQ too)."""
     if "qweight" in leaves:
         return Layout.GPTQ
+    if "_weight_qdata" in leaves:
+        return Layout.TORCHAO
     if "SCB" in leaves:
         return Layout.BNB_INT8
     if any(leaf.startswith("weight.") for leaf in leaves):
@@ -83,11 +86,15 @@ def stored_layout(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Layout |
         return Layout.MXFP8 if byte_scale else Layout.FP8
     if dtype == "I8":
         return Layout.INT8
+    if dtype == "U8" and len(leaves["weight"][1]) == 3 and "weight_scale" not in leaves:
+        return Layout.GGML
     if dtype == "U8":
         scale = leaves.get("weight_scale", ("", ()))[0]
         nvfp4 = scale in FP8_TYPES or "weight_scale_2" in leaves
         mx = Layout.OCP_MX if scale else None
         return Layout.MODELOPT_NVFP4 if nvfp4 else mx
+    if dtype in {"I32", "U32"} and "weight_scale_2" in leaves:
+        return Layout.QUARK_W4A8
     if dtype == "I32" and "weight_scale" in leaves:
         return Layout.QUARK_INT4
     return Layout.DENSE if dtype in _DENSE else None
@@ -211,6 +218,8 @@ def _observe_packed(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Observ
 def _observe_plain(layout: Layout, leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Observed:
     if layout is Layout.BNB_4BIT:
         return Observed(layout, bits=4)
+    if layout is Layout.TORCHAO:
+        return _observe_torchao(leaves)
     if "weight" not in leaves and layout is Layout.BNB_INT8:
         return Observed(layout, bits=8)
     half = layout in {Layout.NVFP4, Layout.MXFP4, Layout.MODELOPT_NVFP4, Layout.OCP_MX}
@@ -221,6 +230,8 @@ def _observe_plain(layout: Layout, leaves: Mapping[str, tuple[str, tuple[int, ..
     n, k = shape[0], shape[1] * 2 if half else shape[1]
     scale = leaves.get("weight_scale") or leaves.get("weight_scale_inv")
     count = scale[1][1] if scale and len(scale[1]) == 2 else None
+    if layout is Layout.QUARK_W4A8:
+        return Observed(layout, shape[0], shape[1] * 8, None, 4, evidence=leaf)
     if layout is Layout.QUARK_INT4:
         columns, found = _scale_axes(scale, n_axis=1)
         return Observed(layout, columns, shape[0], None, 4, found, evidence=leaf)
@@ -228,6 +239,16 @@ def _observe_plain(layout: Layout, leaves: Mapping[str, tuple[str, tuple[int, ..
         return Observed(layout, n, count * 32, None, 6, count, evidence=leaf)
     bits = 4 if half else 8 if layout is not Layout.DENSE else 32 if dtype == "F32" else 16
     return Observed(layout, n, k, None, bits, count, evidence=leaf)
+
+
+def _observe_torchao(leaves: Mapping[str, tuple[str, tuple[int, ...]]]) -> Observed:
+    """A row of bytes may be values or pairs of them; float8 and the scales tell."""
+    dtype, shape = leaves["_weight_qdata"]
+    scale = leaves.get("_weight_scale", ("", ()))[1]
+    if len(shape) != 2 or dtype not in {"I8", *_FP8} or len(scale) != 2 or scale[0] != shape[0]:
+        return Observed(Layout.TORCHAO)
+    bits = 8 if dtype in _FP8 else None
+    return Observed(Layout.TORCHAO, shape[0], shape[1], None, bits, scale[1])
 
 
 def _scale_axes(

@@ -30,7 +30,7 @@ def select_scheme(
         return None, "Quark models with output_tensors and bias quantized are not supported"
     weight, inputs = config.get("weight"), config.get("input_tensors")
     if _several(weight) or _several(inputs):
-        scheme = _nvfp4(weight, inputs)
+        scheme = (_w4a8(weight, inputs) if experts else None) or _nvfp4(weight, inputs)
         return scheme, "Multi-entry quantization configs are only supported for NVFP4"
     weight, inputs = _only(weight), _only(inputs)
     if weight is None:
@@ -39,7 +39,7 @@ def select_scheme(
         return None, "Quark W8A8 FP8 per-block weight quantization requires `block_size`"
     found = _fp8(weight, inputs, experts=experts) or _int8(weight, inputs)
     if found is None and weight.get("dtype") in ("int4", "uint4"):
-        return _int4(weight, inputs, pack_method, experts=experts)
+        return _int4(weight, inputs, pack_method)
     return found or _mx(weight, inputs, experts=experts), _NONE
 
 
@@ -122,9 +122,8 @@ def _int8(weight: Quant, inputs: Quant | None) -> Scheme | None:
     )
 
 
-def _int4(
-    weight: Quant, inputs: Quant | None, pack_method: object, *, experts: bool
-) -> tuple[Scheme | None, str]:
+def _int4(weight: Quant, inputs: Quant | None, pack_method: object) -> tuple[Scheme | None, str]:
+    """Linears and experts alike: vLLM repacks an expert's tensors while it loads them."""
     if inputs is not None or pack_method not in ("order", "reorder"):
         return None, _NONE
     size, symmetric = weight.get("group_size"), weight.get("symmetric")
@@ -132,8 +131,6 @@ def _int4(
         return None, "Quark W4A16 weight.group_size must be a positive int"
     if not isinstance(symmetric, bool):
         return None, "Quark W4A16 weight.symmetric must be a bool"
-    if experts:
-        return None, ""  # the experts' own layout is not modelled
     scheme = Scheme(Layout.QUARK_INT4, 4, "int", Strategy.GROUP, size, symmetric=symmetric)
     return scheme, ""
 
@@ -202,6 +199,33 @@ def _nvfp4(weight: object, inputs: object) -> Scheme | None:
         activations=Activations(4, "float", Strategy.TENSOR_GROUP, dynamic=False),
         input_scale_name="input_scale_2",
     )
+
+
+def _w4a8(weight: object, inputs: object) -> Scheme | None:
+    """Experts in int4 per channel below fp8 per tensor, for AMD's kernels only (_is_fp8_w4a8)."""
+    given = _only(inputs)
+    if not isinstance(weight, list) or len(weight) != 2 or given is None:
+        return None
+    outer, inner = weight
+    if not isinstance(outer, dict) or not isinstance(inner, dict):
+        return None
+    types = (outer.get("dtype"), inner.get("dtype"), given.get("dtype"))
+    if types != ("fp8_e4m3", "int4", "fp8_e4m3"):
+        return None
+    if outer.get("is_dynamic") or inner.get("is_dynamic") or inner.get("symmetric") is not True:
+        return None
+    if (outer.get("qscheme"), inner.get("qscheme"), inner.get("ch_axis")) != (
+        "per_tensor",
+        "per_channel",
+        0,
+    ):
+        return None
+    dynamic = bool(given.get("is_dynamic"))
+    if not dynamic and given.get("qscheme") != "per_tensor":
+        return None
+    kind = Strategy.TOKEN if dynamic else Strategy.TENSOR
+    inputs8 = Activations(8, "float", kind, dynamic)
+    return Scheme(Layout.QUARK_W4A8, 4, "int", Strategy.CHANNEL, activations=inputs8)
 
 
 def _pair(value: object, *, dynamic: bool) -> bool:

@@ -13,12 +13,14 @@ from quantgate.quantization import (
     awq,
     bitsandbytes,
     compressed_tensors,
+    experts_int8,
+    fbgemm,
     fp8,
     gptq,
     modelopt,
     mxfp4,
     quark,
-    unmodelled,
+    torchao,
 )
 from quantgate.quantization.declaration import Declaration, Problem, ProblemKind, type_name
 from quantgate.quantization.modelopt import ModelOptDeclaration
@@ -127,12 +129,18 @@ def _parse(raw: dict[str, Any], file: str, path: str) -> Declaration:
             return compressed_tensors.parse(raw, file, path)
         case "fp8":
             return fp8.parse(raw, file, path)
+        case "fbgemm_fp8":
+            return fbgemm.parse(raw, file, path)
+        case "experts_int8":
+            return experts_int8.parse(raw, file, path)
         case "auto-round" | "inc":
             return auto_round.parse(raw, method, file, path)
         case "mxfp4" | "gpt_oss_mxfp4":
             return mxfp4.parse(raw, method, file, path)
         case "quark":
             return quark.parse(raw, file, path)
+        case "torchao":
+            return torchao.parse(raw, file, path)
         case "modelopt" | "modelopt_fp4" | "modelopt_mxfp8" | "modelopt_mixed" | "mxfp8" if (
             problem is None
         ):
@@ -150,8 +158,7 @@ def _parse(raw: dict[str, Any], file: str, path: str) -> Declaration:
         problem = Problem(
             ProblemKind.METHOD, "quant_method", "a method that vLLM knows", method, error
         )
-    if problem is None:
-        return unmodelled.parse(raw, method, file, path)
+    problems = (problem,) if problem is not None else ()
     return Declaration(
-        method=method, file=file, path=path, raw=raw, problems=(problem,), modelled=False
+        method=method, file=file, path=path, raw=raw, problems=problems, modelled=False
     )

@@ -22,6 +22,7 @@ _KEYS = (
     ("autoround_version", "auto-round"),
     ("packing_format", "auto-round"),
     ("quant_algo", "modelopt"),
+    ("quant_type", "torchao"),
     ("bnb_4bit_quant_type", "bitsandbytes"),
     ("load_in_4bit", "bitsandbytes"),
     ("load_in_8bit", "bitsandbytes"),
@@ -71,6 +72,11 @@ def _method_of_module(leaves: Leaves) -> str | None:
     """The method of one module; empty if it is quantized but open, None if it is not quantized."""
     if stored_layout(leaves) in {Layout.BNB_4BIT, Layout.BNB_INT8}:
         return "bitsandbytes"
+    match stored_layout(leaves):
+        case Layout.TORCHAO:
+            return "torchao"
+        case Layout.QUARK_W4A8:
+            return "quark"
     if leaves.get("weight", ("", ()))[0] == "U32":
         return "mlx"
     if not is_quantized(leaves):

@@ -21,8 +21,11 @@ class Layout(StrEnum):
     MODELOPT_NVFP4 = "nvfp4"  # weight uint8 [N, K/2], scaled by weight_scale and weight_scale_2
     OCP_MX = "ocp-mx"  # weight uint8 [N, K*b/8], scales are E8M0 exponents
     QUARK_INT4 = "quark-int4"  # weight int32 [K, N/8]: packed along N
+    QUARK_W4A8 = "quark-w4a8"  # weight int32 [N, K/8], scaled by weight_scale and weight_scale_2
+    GGML = "ggml-blocks"  # weight uint8 [N, K/block, bytes]: blocks of ggml, scales inside
     GPT_OSS = "gpt-oss-mxfp4"  # all experts of a block; N is their width, K the hidden size
     BNB_4BIT = "bitsandbytes-4bit"  # weight uint8 [N*K/2, 1]: rows lost, blocks run across them
+    TORCHAO = "torchao"  # _weight_qdata and others; the class of the tensor says how
     BNB_INT8 = "bitsandbytes-int8"  # weight int8 [N, K], scaled by SCB
 
 
@@ -69,6 +72,7 @@ class Scheme:
         input_scale_name: Leaf of the static input scale.
         zero_points_stored: The format stores zero points whether or not they matter (GPTQ, AWQ).
         exponents: Types that hold the exponents of MX scales.
+        storage: torchao's class of the tensor (`Int8Tensor`).
         capability: Least compute capability, where the method asks for more than the layout needs.
     """
 
@@ -85,6 +89,7 @@ class Scheme:
     input_scale_name: str = "input_scale"
     zero_points_stored: bool = False
     exponents: tuple[str, ...] = ("U8",)
+    storage: str = ""
     capability: int = 0
 
     def __str__(self) -> str:

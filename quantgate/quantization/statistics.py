@@ -84,7 +84,10 @@ def _parameters(leaves: Leaves, scheme: Scheme | None) -> int:
         k = seen.words * 32 // bits
     if seen.n and k:
         return seen.n * k
-    weight = next((leaves[x] for x in ("weight", "weight_packed", "qweight") if x in leaves), None)
+    weight = next(
+        (leaves[x] for x in ("weight", "weight_packed", "qweight", "_weight_qdata") if x in leaves),
+        None,
+    )
     return prod(weight[1]) if weight else 0
 
 
@@ -101,6 +104,9 @@ def label(leaves: Leaves, sizes: Sizes) -> str:
         return _NAMES[layout]
     if layout is Layout.BNB_4BIT:
         return stored_type(leaves) or "4bit"
+    if layout is Layout.TORCHAO:
+        dtype = leaves["_weight_qdata"][0].lower()
+        return "fp8" if dtype.startswith("f8") else f"torchao {dtype}"
     seen = observe(leaves)
     bits = 8 if layout in {Layout.INT8, Layout.BNB_INT8} else seen.bits
     if bits is None and seen.words and sizes.k and seen.words * 32 % sizes.k == 0:

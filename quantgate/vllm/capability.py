@@ -62,14 +62,17 @@ def cpu_error(scheme: Scheme) -> str:
 
 
 def other_gpu(scheme: Scheme, target: Target) -> str:
-    """What a compressed-tensors scheme runs on where that is not the target's GPU, else empty.
+    """What a scheme runs on where that is not the target's GPU, else empty.
 
     4-bit integers with FP8 inputs are taken on compute capability 90 exactly, in all releases
     (_is_fp8_w4a8_sm90). Those with INT8 inputs, one value per byte, had a kernel only for Arm CPUs
     until HummingLinearKernel came with 0.23, for which errors are reported all the same.
+    Quark's W4A8 experts ask for AITER (quark_moe.py).
     """
     capability, cpu = target.capability, target.gpu == "cpu"
     inputs = scheme.activations
+    if scheme.layout is Layout.QUARK_W4A8:
+        return "an AMD GPU with AITER" if target.gpu not in {"", "rocm"} else ""
     if inputs is None or scheme.type != "int":
         return ""
     if inputs.type == "float" and scheme.layout is Layout.PACKED:

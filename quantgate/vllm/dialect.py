@@ -128,6 +128,9 @@ class Dialect:
         modelopt_lm_head: ModelOpt quantizes lm_head (0.23).
         modelopt_weights_only: NVFP4 without quantized inputs is known from the groups (0.30).
         modelopt_flat_excludes: `exclude_modules` is read in a flat block too (0.33).
+        modelopt_block_experts: A mixture may hold experts in block FP8 (0.30).
+        modelopt_codecs: A mixture may hold ggml's blocks (0.32).
+        torchao_patterns: Keys of `module_fqn_to_config` may be `re:` patterns (0.11).
     """
 
     ignore_fused_pattern: bool
@@ -142,6 +145,9 @@ class Dialect:
     modelopt_lm_head: bool
     modelopt_weights_only: bool
     modelopt_flat_excludes: bool
+    modelopt_block_experts: bool
+    modelopt_codecs: bool
+    torchao_patterns: bool
 
     @classmethod
     def of(cls, version: tuple[int, ...], method: str = "") -> Dialect:
@@ -164,6 +170,9 @@ class Dialect:
             modelopt_lm_head=modelopt >= (0, 23),
             modelopt_weights_only=modelopt >= (0, 30),
             modelopt_flat_excludes=modelopt >= (0, 33),
+            modelopt_block_experts=modelopt >= (0, 30),
+            modelopt_codecs=modelopt >= (0, 32),
+            torchao_patterns=method != "torchao" or version >= (0, 11),
         )
 
     def ignored(self, name: str, entries: Entries, packed: Packed) -> bool | Disagreement:
@@ -330,6 +339,16 @@ def forget_patterns() -> None:
     """Give every pattern a new chance: what was slow on one checkpoint need not be on another."""
     _compiled.cache_clear()
     _Patience.left = SLOW_SECONDS
+
+
+def names_run(entry: str, name: str) -> bool:
+    """Whether an entry is a run of whole components of a name (torchao should_skip)."""
+    return f".{entry}." in f".{name}."
+
+
+def names_component(entry: str, name: str) -> bool:
+    """Whether an entry is one component of a name or leads it (is_layer_skipped_bnb)."""
+    return entry in name.split(".") or f"{name}.".startswith(f"{entry}.")
 
 
 @lru_cache(maxsize=8192)

@@ -15,11 +15,20 @@ from quantgate.quantization.auto_round import AutoRoundDeclaration
 from quantgate.quantization.awq import AwqDeclaration
 from quantgate.quantization.bitsandbytes import BitsAndBytesDeclaration
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
+from quantgate.quantization.declaration import ProblemKind
+from quantgate.quantization.experts_int8 import ExpertsInt8Declaration
+from quantgate.quantization.fbgemm import FbgemmDeclaration
 from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.gptq import GptqDeclaration
-from quantgate.quantization.modelopt import ALGORITHMS, ModelOptDeclaration
+from quantgate.quantization.modelopt import (
+    ALGORITHMS,
+    BLOCK_EXPERTS,
+    CODECS,
+    ModelOptDeclaration,
+)
 from quantgate.quantization.mxfp4 import Mxfp4Declaration
 from quantgate.quantization.quark import QuarkDeclaration
+from quantgate.quantization.torchao import TorchAoDeclaration
 from quantgate.vllm.dialect import (
     Dialect,
     Disagreement,
@@ -27,6 +36,8 @@ from quantgate.vllm.dialect import (
     PatternError,
     class_match,
     leaf,
+    names_component,
+    names_run,
     regex_matches,
     shard_name,
 )
@@ -114,6 +125,8 @@ class Matcher:
                 self._derived = self._modules(stored.dense)
             case Fp8Declaration():
                 self._ignore = self._renamed(declaration.ignored)
+            case FbgemmDeclaration():
+                self._ignore = Entries(declaration.not_converted)
             case ModelOptDeclaration():
                 self._ignore = self._renamed(self._modelopt_excluded(declaration))
                 layers = ((naming.entry(n), a) for n, a in declaration.layers.items())
@@ -173,6 +186,12 @@ class Matcher:
                     return self._auto_round(declared, layer)
                 case BitsAndBytesDeclaration() as declared:
                     return _bitsandbytes(declared, layer)
+                case TorchAoDeclaration() as declared:
+                    return self._torchao(declared, layer)
+                case FbgemmDeclaration() as declared:
+                    return self._fbgemm(declared, layer)
+                case ExpertsInt8Declaration():
+                    return Decision(None, "experts_int8 reads dense weights")
                 case QuarkDeclaration() as declared:
                     return self._quark(declared, layer)
         except PatternError as error:
@@ -307,6 +326,17 @@ class Matcher:
             return Decision(None, declared.ignored_key)
         return Decision(declared.scheme(), "every Linear")
 
+    def _fbgemm(self, declared: FbgemmDeclaration, layer: Layer) -> Decision:
+        """As fp8, of Linears only; the list is not renamed (no apply_vllm_mapper)."""
+        if layer.cls in {"ParallelLMHead", "VocabParallelEmbedding", "RoutedExperts"}:
+            return Decision(None, "fbgemm_fp8 quantizes Linears only")
+        skipped = self._dialect.skipped(layer.prefix, self._ignore.all, self._packed)
+        if isinstance(skipped, Disagreement):
+            return _disagreement(skipped, "modules_to_not_convert")
+        if skipped:
+            return Decision(None, "modules_to_not_convert")
+        return Decision(declared.scheme(), "every Linear")
+
     def _modelopt_excluded(self, declared: ModelOptDeclaration) -> tuple[str, ...]:
         """The list as this release reads it: `path*` stands for `path` and `path.*`."""
         if declared.excluded_key == "exclude_modules" and not self._dialect.modelopt_flat_excludes:
@@ -324,7 +354,8 @@ class Matcher:
         )
 
     def _modelopt(self, declared: ModelOptDeclaration, layer: Layer) -> Decision:
-        if layer.cls == "VocabParallelEmbedding":
+        embedding = layer.cls == "VocabParallelEmbedding"
+        if embedding and not declared.mixed:
             return Decision(None, "embeddings are never quantized")
         if layer.cls == "ParallelLMHead" and not self._dialect.modelopt_lm_head:
             return Decision(None, "lm_head is never quantized by this release")
@@ -341,10 +372,14 @@ class Matcher:
                 schemes = tuple((s, declared.scheme(a)) for s, a in found)
                 return _refused("quantized_layers", schemes, "Mixed quant_algo within fused layer")
             algorithm = found[0][1] if found else ""
-            # Other algorithms leave a Linear dense; ggml's blocks have tensors of their own.
-            if algorithm in ALGORITHMS:
+            codecs = CODECS if self._dialect.modelopt_codecs else ()
+            blocks = BLOCK_EXPERTS if experts and self._dialect.modelopt_block_experts else ()
+            if algorithm in codecs or algorithm in blocks:
                 return _given(declared.scheme(algorithm, experts=experts), "quantized_layers")
-            return Decision(None, "quantized_layers", unreadable=bool(algorithm))
+            # Other algorithms leave a Linear dense, and these an embedding.
+            if algorithm in ALGORITHMS and not embedding:
+                return _given(declared.scheme(algorithm, experts=experts), "quantized_layers")
+            return Decision(None, "quantized_layers", unreadable=bool(algorithm) and experts)
         if any(tower in layer.prefix for tower in _MODELOPT_TOWERS):
             return Decision(None, "vision towers are never quantized")
         weights_only = declared.weights_only and self._dialect.modelopt_weights_only
@@ -382,6 +417,29 @@ class Matcher:
                 return config
         return declared.everywhere
 
+    def _torchao(self, declared: TorchAoDeclaration, layer: Layer) -> Decision:
+        """Names are those of vLLM's own layers, fused ones included, and are never renamed."""
+        if layer.cls in {"ParallelLMHead", "VocabParallelEmbedding", "RoutedExperts"}:
+            return Decision(None, "torchao quantizes Linears only")
+        if any(names_run(entry, layer.prefix) for entry in declared.skipped):
+            return Decision(None, "modules_to_not_convert")
+        if any(p.kind is not ProblemKind.VALUE for p in declared.problems):
+            return Decision(None, "quant_type", unreadable=True)
+        if not declared.per_module:
+            recipe = declared.recipe
+            return _given(recipe.scheme if recipe else None, "every Linear")
+        if layer.prefix in declared.by_name:
+            recipe = declared.by_name[layer.prefix]
+            return _given(recipe.scheme if recipe else None, layer.prefix)
+        for pattern, recipe in declared.by_name.items():
+            if not pattern.startswith("re:") or not self._dialect.torchao_patterns:
+                continue
+            if regex_matches(f"(?:{pattern.removeprefix('re:')})$", layer.prefix):
+                return _given(recipe.scheme if recipe else None, pattern)
+        if declared.recipe is None:
+            return Decision(None, "no entry of module_fqn_to_config")
+        return _given(declared.recipe.scheme, "_default")
+
     def _auto_round(self, declared: AutoRoundDeclaration, layer: Layer) -> Decision:
         if layer.cls == "VocabParallelEmbedding":
             return Decision(None, "embeddings are never quantized")
@@ -405,9 +463,7 @@ def _bitsandbytes(declared: BitsAndBytesDeclaration, layer: Layer) -> Decision:
     if layer.cls == "RoutedExperts":
         # The list is not asked for experts.
         return _given(None if declared.eight else scheme, "every expert")
-    parts = layer.prefix.split(".")
-    paths = {".".join(parts[: i + 1]) for i in range(len(parts))}
-    if not paths.union(parts).isdisjoint(declared.skipped):
+    if any(names_component(entry, layer.prefix) for entry in declared.skipped):
         return Decision(None, "llm_int8_skip_modules")
     return _given(scheme, "every Linear")
 

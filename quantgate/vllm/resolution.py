@@ -15,13 +15,15 @@ from quantgate.quantization.auto_round import AutoRoundDeclaration
 from quantgate.quantization.awq import AwqDeclaration
 from quantgate.quantization.bitsandbytes import BitsAndBytesDeclaration
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
+from quantgate.quantization.fbgemm import FbgemmDeclaration
 from quantgate.quantization.fp8 import Fp8Declaration
 from quantgate.quantization.gptq import GptqDeclaration
 from quantgate.quantization.modelopt import ModelOptDeclaration
 from quantgate.quantization.observed import observe
 from quantgate.quantization.quark import QuarkDeclaration
+from quantgate.quantization.torchao import TorchAoDeclaration
 from quantgate.report.model import ResolvedTarget
-from quantgate.vllm.dialect import equal_or_regex
+from quantgate.vllm.dialect import equal_or_regex, names_component, names_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -62,10 +64,14 @@ def declared_entries(declaration: Declaration) -> Mapping[str, tuple[str, ...]]:
             return {"ignore": declaration.not_converted}
         case Fp8Declaration():
             return {"ignore": declaration.ignored}
+        case FbgemmDeclaration():
+            return {"ignore": declaration.not_converted}
         case BitsAndBytesDeclaration():
             return {"ignore": declaration.skipped}
         case AutoRoundDeclaration():
             return {"target": tuple(declaration.extra)}
+        case TorchAoDeclaration():
+            return {"target": tuple(declaration.by_name), "ignore": declaration.skipped}
         case QuarkDeclaration():
             return {
                 "target": tuple(name for name, _ in declaration.by_name),
@@ -87,6 +93,11 @@ class _Names:
         self._substrings = isinstance(
             model.declaration, (AwqDeclaration, GptqDeclaration, ModelOptDeclaration)
         )
+        # Methods that never rename their lists, each with its own idea of a part of a name.
+        self._part = {
+            TorchAoDeclaration: names_run,
+            BitsAndBytesDeclaration: names_component,
+        }.get(type(model.declaration))
         self._wildcards = isinstance(model.declaration, (ModelOptDeclaration, QuarkDeclaration))
         self._slice_of: dict[str, tuple[Layer, str]] = {}
         for layer in model.layers:
@@ -100,7 +111,9 @@ class _Names:
 
     def entry(self, entry: str, role: str) -> ResolvedTarget:
         """Where one entry of a target or ignore list leads."""
-        mapped = self._model.naming.entry(entry, dotted_only=not self._substrings)
+        mapped: str | None = entry
+        if self._part is None:
+            mapped = self._model.naming.entry(entry, dotted_only=not self._substrings)
         if mapped is None:
             note = "the model class drops this name"
             return ResolvedTarget(entry, "", "skipped", role=role, note=note)
@@ -183,7 +196,7 @@ class _Names:
 
     def _is_one_name(self, entry: str) -> bool:
         """Whether an entry can only be the whole name of one module, or a class."""
-        wild = self._substrings or (self._wildcards and "*" in entry)
+        wild = self._substrings or self._part is not None or (self._wildcards and "*" in entry)
         return not entry.startswith("re:") and not wild
 
     def _too_much(self, entry: str, layers: list[Layer]) -> str:
@@ -200,6 +213,8 @@ class _Names:
     def _matches(self, entry: str, name: str) -> bool:
         if entry.startswith("re:"):
             return equal_or_regex(entry, name)
+        if self._part is not None:
+            return self._part(entry, name)
         if self._wildcards and fnmatchcase(name, entry):
             return True
         return entry in name if self._substrings else entry == name

@@ -1,14 +1,14 @@
-"""Which classes of vLLM's compressed-tensors take a scheme, and which releases have them.
+"""Which classes of vLLM's take a scheme, and which releases have them.
 
 Source: layers/quantization/compressed_tensors of the releases with facts: the classes under
-schemes/, and _get_scheme_from_parts for what they are asked to take.
+schemes/, and _get_scheme_from_parts for what they are asked to take; for other methods as noted.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quantgate.quantization.scheme import Layout
+from quantgate.quantization.scheme import Layout, Strategy
 from quantgate.vllm.facts import nearest
 
 if TYPE_CHECKING:
@@ -26,6 +26,18 @@ _CLASSES = {
 }
 # _is_fp8_w8a8 of 0.10.2 knows scales per tensor and per channel only.
 _FP8_BLOCKS = (0, 11)
+_QUARK_CLASSES = {
+    Layout.INT8: ("W8A8Int8",),
+    Layout.FP8: ("W8A8Fp8",),
+    Layout.MODELOPT_NVFP4: ("NVFP4",),
+    Layout.OCP_MX: ("OCP_MX", "W4A4MXFP4"),
+    Layout.QUARK_INT4: ("W4A16Int4",),
+}
+_MXFP4_BITS = 4  # the first releases had a class of Quark's for these alone
+# 0.11.2 asked for torchao 0.14, which named the parts of a tensor in another way (weight_utils.py).
+_FLATTENED = (0, 13)
+_ANY_WIDTH = (0, 30)  # inc_wna16_scheme.py CUDA_HUMMING_SUPPORTED_BITS
+_MARLIN_ONLY = (0, 23)  # before, inc.py fell back to ExLlama's kernels
 # WNA16 took 4 and 8 bits only, and asymmetric ones of these only for longer
 # (compressed_tensors_wNa16.py WNA16_SUPPORTED_TYPES_MAP, WNA16_ZP_SUPPORTED_TYPES_MAP).
 _ANY_BITS = (0, 27)
@@ -34,9 +46,19 @@ _ASYMMETRIC_EXPERTS = (0, 23)
 _ANY_BITS_ASYMMETRIC = (0, 32)
 
 
-def has_scheme(scheme: Scheme, release: str, *, experts: bool = False) -> bool:
-    """Whether a release has any class for a compressed-tensors scheme."""
+def has_scheme(
+    scheme: Scheme, release: str, method: str = "compressed-tensors", *, experts: bool = False
+) -> bool:
+    """Whether a release has any class, kernel or loader for a scheme of these four methods."""
     known = nearest(release)
+    if method in {"auto-round", "inc"}:
+        return _has_width(scheme, known.version)
+    if method == "torchao":
+        return known.version >= _FLATTENED
+    if method == "quark":
+        classes = _quark_classes(scheme)
+        there = known.schemes.get("quark", {})
+        return not classes or any(f"Quark{name}" in there for name in classes)
     if experts and scheme.layout is Layout.PACKED and not scheme.symmetric:
         return known.version >= _ASYMMETRIC_EXPERTS
     if scheme.layout is Layout.FP8 and scheme.block is not None and known.version < _FP8_BLOCKS:
@@ -44,6 +66,22 @@ def has_scheme(scheme: Scheme, release: str, *, experts: bool = False) -> bool:
     if not _classes(scheme):
         return True
     return any(True for _ in class_minimums(scheme, known)) and _takes_bits(scheme, known)
+
+
+def _has_width(scheme: Scheme, version: tuple[int, ...]) -> bool:
+    """Whether AutoRound's integers of a width have a kernel; 5 to 7 bits are new altogether."""
+    if scheme.layout not in {Layout.GPTQ, Layout.AWQ} or scheme.bits in {4, 8}:
+        return True
+    exllama = scheme.layout is Layout.GPTQ and scheme.bits in {2, 3}
+    return version >= _ANY_WIDTH or (exllama and version < _MARLIN_ONLY)
+
+
+def _quark_classes(scheme: Scheme) -> tuple[str, ...]:
+    if scheme.layout is Layout.FP8 and scheme.strategy is Strategy.BLOCK:
+        return ("W8A8Fp8PerBlock",)
+    if scheme.layout is Layout.OCP_MX and scheme.bits != _MXFP4_BITS:
+        return ("OCP_MX",)
+    return _QUARK_CLASSES.get(scheme.layout, ())
 
 
 def class_minimums(scheme: Scheme, known: ReleaseFacts) -> Iterator[int]:

@@ -38,8 +38,13 @@ def parse_tensor(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def header_bytes(tensors: Mapping[str, str], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Length prefix and JSON header of a safetensors file with these tensors."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
+    """Length prefix and JSON header of a safetensors file with these tensors.
+
+    Without metadata of one's own, a file of torchao's tensors gets the one that torchao writes.
+    """
+    if metadata is None:
+        metadata = {"format": "pt", **torchao_metadata(tensors)}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     offset = 0
     for name, text in tensors.items():
         dtype, shape = parse_tensor(text)
@@ -55,15 +60,52 @@ def header_bytes(tensors: Mapping[str, str], metadata: Mapping[str, str] | None 
     return struct.pack("<Q", len(blob)) + blob
 
 
+def torchao_metadata(tensors: Mapping[str, str]) -> dict[str, str]:
+    """The metadata that torchao 0.18 writes for these tensors; none if none is quantized."""
+    if not any("._weight_" in name for name in tensors):
+        return {}
+    parts: dict[str, dict[str, str]] = {}
+    for name, text in tensors.items():
+        module, _, part = name.partition("._weight_")
+        parts.setdefault(f"{module}.weight" if part else name, {})[part] = text
+    entries: dict[str, Any] = {}
+    for name, stored in parts.items():
+        if "qdata" not in stored:
+            entries[name] = {"_type": "Tensor"}
+            continue
+        dtype, (_, k) = parse_tensor(stored["qdata"])
+        groups = parse_tensor(stored["scale"])[1][1] if "scale" in stored else 1
+        data: dict[str, Any] = {"block_size": [1, k // groups]}
+        if dtype == "F8_E4M3":
+            kind, more = "Float8Tensor", {"act_quant_kwargs": None}
+        elif groups == 1:
+            kind, more = "Int8Tensor", {"act_quant_kwargs": None}
+        else:
+            four: dict[str, Any] = {"_type": "torch.dtype", "_data": "int4"}
+            kind, more = (
+                "IntxUnpackedToInt8Tensor",
+                {"target_dtype": four, "activation_quantization": None},
+            )
+        entries[name] = {"_type": kind, "_data": data | more, "_tensor_data_names": list(stored)}
+    texts = {name: json.dumps(entry) for name, entry in entries.items()}
+    return {**texts, "tensor_names": json.dumps(list(entries))}
+
+
 def data_size(tensors: Mapping[str, str]) -> int:
     """Bytes of the data area."""
     parsed = (parse_tensor(t) for t in tensors.values())
     return sum(BITS[dtype] * math.prod(shape) // 8 for dtype, shape in parsed)
 
 
-def write_weights(path: Path, tensors: Mapping[str, str], *, cut: int = 0) -> None:
+def write_weights(
+    path: Path,
+    tensors: Mapping[str, str],
+    *,
+    cut: int = 0,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
     """Write a weight file; `cut` bytes are missing at its end (negative: surplus)."""
-    head = header_bytes(tensors)
+    head = header_bytes(tensors, metadata)
     with path.open("wb") as file:
         file.write(head)
         file.truncate(len(head) + data_size(tensors) - cut)
@@ -174,6 +216,18 @@ def _auto_round(bits: int, group_size: Any, **more: Any) -> Any:
         "autoround_version": "0.9.0",
         "block_name_to_quantize": "model.layers",
         **more,
+    }
+
+
+def _torchao_object(name: str, version: int = 1, **data: Any) -> dict[str, Any]:
+    return {"_type": name, "_version": version, "_data": data}
+
+
+def _torchao(name: str, **data: Any) -> Any:
+    return {
+        "quant_method": "torchao",
+        "quant_type": {"default": _torchao_object(name, 2, **data)},
+        "modules_to_not_convert": None,
     }
 
 
@@ -296,6 +350,13 @@ DECLARATIONS: dict[str, Any] = {
         "bnb_4bit_use_double_quant": True,
     },
     "bnb-int8": {"quant_method": "bitsandbytes", "load_in_8bit": True, "load_in_4bit": False},
+    "torchao-int8": _torchao("Int8WeightOnlyConfig", granularity=_torchao_object("PerRow", dim=-1)),
+    "torchao-int4": _torchao(
+        "IntxWeightOnlyConfig",
+        weight_dtype={"_type": "torch.dtype", "_data": "int4"},
+        granularity=_torchao_object("PerGroup", group_size=32),
+    ),
+    "torchao-fp8": _torchao("Float8WeightOnlyConfig"),
     "none": None,
 }
 
@@ -403,6 +464,16 @@ def linear_tensors(method: str, n: int, k: int) -> Tensors:
             }
         case "bnb-int8":
             return {"weight": f"I8[{n},{k}]", "SCB": f"F32[{n}]", "weight_format": "U8[]"}
+        case "torchao-int8" | "torchao-int4" | "torchao-fp8":
+            values = "F8_E4M3" if method == "torchao-fp8" else "I8"
+            groups = k // 32 if method == "torchao-int4" else 1
+            tensors = {
+                "_weight_qdata": f"{values}[{n},{k}]",
+                "_weight_scale": f"{'BF16' if groups > 1 else 'F32'}[{n},{groups}]",
+            }
+            if values == "I8":
+                tensors["_weight_zero_point"] = f"I8[{n},{groups}]"
+            return tensors
         case "none":
             return {"weight": f"BF16[{n},{k}]"}
     raise ValueError(method)

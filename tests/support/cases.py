@@ -15,6 +15,7 @@
       cut: {model.safetensors: 8}                 # bytes missing at a file's end
       values: {"*.up_proj.input_scale": [0.0]}    # globs of tensors that are read with their
                                  # values; the other scales are then 1, each weight_shape is right
+      metadata: {name: {…}}      # change torchao's entries in the headers; null removes one
       base: {name: BF16[2,2]}    # tensors of the base model, the name of a healthy one, or auto
       target: vllm=0.33.0,gpu=sm90,tp=1
       findings: [{pattern: …, count: 2, severity: error, outcome: fails, message: "part of it"}]
@@ -40,14 +41,14 @@ from quantgate.checkpoint.base import AUTO, NONE
 from quantgate.checkpoint.local import read_folder
 from quantgate.checkpoint.raw import assemble
 from quantgate.checkpoint.scalars import is_scalar
-from tests.support.build import healthy, write_checkpoint, write_weights
+from tests.support.build import healthy, torchao_metadata, write_checkpoint, write_weights
 
 FOLDER = Path(__file__).parent.parent / "rules"
 KINDS = ("fail", "pass", "near", "real")
 _LETTERS = {"F32": "f", "F16": "e", "I64": "q"}
 _KEYS = frozenset(
     "model config remove set files split index sides raw headers cut values base target "
-    "findings source".split()
+    "findings source metadata".split()
 )
 
 
@@ -97,6 +98,19 @@ def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     return base
 
 
+def merge_entries(metadata: dict[str, Any], change: dict[str, Any]) -> None:
+    """Change JSON texts in place: an object is merged into the text's, a text or list replaces."""
+    for name, value in change.items():
+        if isinstance(value, dict):
+            entry = json.loads(metadata[name])
+            merge(entry, value)
+            metadata[name] = json.dumps(entry)
+        elif value is None:
+            del metadata[name]
+        else:
+            metadata[name] = value if isinstance(value, str) else json.dumps(value)
+
+
 def write_case(case: Case, folder: Path) -> Path:
     """Write the checkpoint of a case."""
     spec = case.spec
@@ -131,6 +145,11 @@ def write_case(case: Case, folder: Path) -> Path:
     for name, (text, size) in spec.get("headers", {}).items():
         blob = text.encode()
         (folder / name).write_bytes(len(blob).to_bytes(8, "little") + blob + bytes(size))
+    if "metadata" in spec:
+        for name in files:
+            metadata: dict[str, Any] = torchao_metadata(files[name])
+            merge_entries(metadata, spec["metadata"])
+            write_weights(folder / name, files[name], metadata={"format": "pt", **metadata})
     for name, cut in spec.get("cut", {}).items():
         write_weights(folder / name, files[name], cut=cut)
     for name, text in spec.get("raw", {}).items():

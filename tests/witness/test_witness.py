@@ -28,6 +28,7 @@ REFUSED = {
     "modelopt_refused_int8_sq": "QG304",
     "modelopt_refused_mxfp4": "QG304",
     "modelopt_refused_w4a8_awq": "QG304",
+    "torchao_refused_skip": "QG417",
 }
 RECORDED = {
     "autoround": 11,
@@ -36,6 +37,7 @@ RECORDED = {
     "gptqmodel": 10,
     "llmcompressor": 10,
     "modelopt": 12,
+    "torchao": 7,
 }
 # The last release that has the method itself, where the newest one leaves it to a plugin.
 LAST = {"bitsandbytes": Target("0.27.1")}
