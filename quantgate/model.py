@@ -11,6 +11,7 @@ from quantgate.checkpoint.tensor_names import split_name
 from quantgate.quantization.base_model import base_sizes, read_base
 from quantgate.quantization.compare import compare
 from quantgate.quantization.declaration import Declaration, ProblemKind
+from quantgate.quantization.foreign import foreign_modules
 from quantgate.quantization.observed import is_quantized
 from quantgate.quantization.reading import KNOWN_METHODS, MISTRAL, read_declaration
 from quantgate.quantization.recognise import meant_method
@@ -29,6 +30,7 @@ from quantgate.vllm.resolution import resolve
 from quantgate.vllm.structure import find_decoder
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Iterator, Mapping
 
     from quantgate.checkpoint import Checkpoint
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from quantgate.quantization.base_model import BaseModel
     from quantgate.quantization.declaration import Problem
     from quantgate.quantization.difference import Difference, Kind
+    from quantgate.quantization.foreign import Format
     from quantgate.quantization.scheme import Scheme, Sizes
     from quantgate.quantization.torchao_metadata import FileMetadata
     from quantgate.report.model import ResolvedTarget
@@ -60,7 +63,7 @@ _SEEN_IN_TOWERS = frozenset({"compressed-tensors", "fp8", "modelopt", "quark", "
 _OF_THE_FILES = frozenset(
     {
         *("declaration", "modules", "transform_weights", "linears", "_stored", "built", "sizes"),
-        *("decoder", "quantized_modules", "torchao_files"),
+        *("decoder", "quantized_modules", "foreign", "torchao_files"),
     }
 )
 
@@ -337,6 +340,11 @@ class Model:
         method = declaration.method if declaration is not None else None
         known = KvScales.of(method, self.target.version, self.naming.architecture, self.modules)
         return tuple(known.found(self.modules, decoder.root)) if known is not None else ()
+
+    @cached_property
+    def foreign(self) -> Counter[Format]:
+        """How many modules there are of each format that is another engine's."""
+        return foreign_modules(self.modules)
 
     @cached_property
     def torchao_files(self) -> Mapping[str, FileMetadata]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from quantgate.findings import Fault
 from quantgate.quantization.declaration import ProblemKind, shown
+from quantgate.quantization.foreign import BY_METHOD
 from quantgate.quantization.reading import KNOWN_METHODS
 from quantgate.quantization.recognise import is_mlx, meant_method
 from quantgate.rules import rule
@@ -14,19 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from quantgate.model import Model
-
-_FOREIGN = {
-    "mlx": "an MLX model, for Apple's library: vLLM cannot load it",
-    "exl2": "an ExLlamaV2 model: vLLM cannot load it",
-    "exl3": "an ExLlamaV3 model: vLLM cannot load it",
-    **{
-        name: f"{name}: vLLM cannot load it"
-        for name in (
-            *("aqlm", "eetq", "higgs", "quanto", "vptq", "spqr", "bitnet", "sinq", "marlin"),
-            *("qqq", "fouroversix", "quip", "nunchaku", "metal"),
-        )
-    },
-}
 
 
 @rule("QG301", "unknown-method")
@@ -83,11 +71,11 @@ def check(model: Model) -> Iterator[Fault]:
     for problem in model.problems:
         if declaration is None or problem.kind is not ProblemKind.METHOD:
             continue
-        foreign = _FOREIGN.get(declaration.method)
+        foreign = BY_METHOD.get(declaration.method)
         meant = "" if foreign else meant_method(declaration.raw, model.modules)
         known = meant in KNOWN_METHODS
         yield Fault(
-            message=f"The model is {foreign}."
+            message=f"The model is {foreign.label}: vLLM cannot load it."
             if foreign
             else "vLLM has no method of this name "
             f"for checkpoints, and refuses the config: `{problem.error[:100]}`.",

@@ -55,7 +55,8 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Not checked
 
-    Mistral's params.json, and a method given on the command line.
+    Mistral's params.json, tensors of other engines' formats (QG312), and a method given on the
+    command line.
     """
     configs = model.checkpoint.configs
     config = configs.get("config.json")
@@ -67,6 +68,7 @@ def check(model: Model) -> Iterator[Fault]:
         or not model.quantized_modules
         or (declaration is not None and (declaration.method or declaration.problems))
         or is_mlx(config.mapping)
+        or model.foreign
         or (params is not None and "quantization" in params.mapping)
     ):
         return

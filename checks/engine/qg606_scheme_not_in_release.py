@@ -34,8 +34,8 @@ def check(model: Model) -> Iterator[Fault]:
     integers with integer inputs between 0.23 and 0.27; packed integers of 2, 3, 5, 6 or 7 bits load
     since 0.27, asymmetric ones since 0.32, experts of asymmetric packed integers since 0.23,
     blocks of FP8 since 0.11. Of Quark, NVFP4 came between 0.19 and 0.23, FP8 per block between 0.27
-    and 0.30, INT4 with 0.32. The safetensors files of torchao are read from 0.13 on. AutoRound's widths other than 4 and 8
-    bits have kernels from 0.30 on, 2 and 3 bits also before 0.23.
+    and 0.30, INT4 with 0.32. The safetensors files of torchao are read from 0.13 on. AutoRound's
+    widths other than 4 and 8 bits have kernels from 0.30 on, 2 and 3 bits also before 0.23.
 
     ## Why it matters
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quantgate.quantization.awq_kernels import awq_kernel
+from quantgate.quantization.foreign import format_of
 from quantgate.quantization.observed import is_quantized, observe, stored_layout
 from quantgate.quantization.scheme import Layout
 
@@ -77,8 +78,9 @@ def _method_of_module(leaves: Leaves) -> str | None:
             return "torchao"
         case Layout.QUARK_W4A8:
             return "quark"
-    if leaves.get("weight", ("", ()))[0] == "U32":
-        return "mlx"
+    foreign = format_of(leaves)
+    if foreign is not None:
+        return foreign.method
     if not is_quantized(leaves):
         return None
     match stored_layout(leaves):

@@ -73,9 +73,10 @@ def torchao_metadata(tensors: Mapping[str, str]) -> dict[str, str]:
         if "qdata" not in stored:
             entries[name] = {"_type": "Tensor"}
             continue
-        dtype, (_, k) = parse_tensor(stored["qdata"])
-        groups = parse_tensor(stored["scale"])[1][1] if "scale" in stored else 1
-        data: dict[str, Any] = {"block_size": [1, k // groups]}
+        dtype, shape = parse_tensor(stored["qdata"])
+        lengths = parse_tensor(stored["scale"])[1] if "scale" in stored else (1, 1)
+        groups = (lengths[-1] if lengths else 1) or 1
+        data: dict[str, Any] = {"block_size": [1, (shape[-1] if shape else 1) // groups]}
         if dtype == "F8_E4M3":
             kind, more = "Float8Tensor", {"act_quant_kwargs": None}
         elif groups == 1:
