@@ -61,7 +61,8 @@ def run(environ: Mapping[str, str], job: Job) -> int:
 def _report(chosen: Selection, job: Job) -> Report:
     settings = chosen.settings
     if settings.reports:
-        return chosen.judged(read_reports(settings.reports, job.workspace))
+        read = read_reports(settings.reports, job.workspace, settings.expect_tiers)
+        return chosen.judged(read)
     found = check_models(
         chosen.models,
         settings.targets,

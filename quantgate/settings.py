@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from quantgate.checkpoint.base import NONE
-from quantgate.findings import Severity
+from quantgate.findings import TIERS, Severity
 from quantgate.rules import find_rule
 from quantgate.targets import Target
 
@@ -62,6 +62,7 @@ class Settings:
         base: The model that was quantized: a source, `auto` for the model card's, or `none`.
         comment: When to write a comment on the pull request.
         reports: JSON reports of earlier jobs to publish, instead of checking.
+        expect_tiers: With reports, the tiers that every model must have been through.
         plan: How many jobs to spread the models over, instead of checking; 0 for none.
         base_report: JSON report of the base of the change, in the checkout; empty for none.
         template: Jinja template of the repository for the comment and the summary; empty for ours.
@@ -81,6 +82,7 @@ class Settings:
     base: str = NONE
     comment: Comment = Comment.ON_FAILURE
     reports: tuple[str, ...] = ()
+    expect_tiers: tuple[str, ...] = ()
     plan: int = 0
     base_report: str = ""
     template: str = ""
@@ -170,6 +172,14 @@ def _comment(text: str) -> Comment:
         raise ValueError(f"{text!r} is none of {', '.join(Comment)}") from None
 
 
+def _tiers(text: str) -> tuple[str, ...]:
+    words = text.replace(",", " ").split()
+    unknown = [word for word in words if word not in TIERS]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is none of {', '.join(TIERS)}")
+    return tuple(dict.fromkeys(words))
+
+
 def _jobs(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_JOBS:
         raise ValueError(f"{text!r} is not a number from 1 to {MAX_JOBS}")
@@ -200,6 +210,7 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "base": _source,
     "comment": _comment,
     "reports": _lines,
+    "expect_tiers": _tiers,
     "plan": _jobs,
     "base_report": _one_line,
     "template": _one_line,

@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 MAX_REPORTS = 256
 
 
-def read_reports(patterns: Sequence[str], workspace: Path) -> Report:
+def read_reports(patterns: Sequence[str], workspace: Path, tiers: Sequence[str] = ()) -> Report:
     """One report from the files that the patterns match.
+
+    Args:
+        patterns: Paths or patterns in the checkout.
+        workspace: The checkout.
+        tiers: What every model must have been through.
 
     Raises:
         SelectionError: A pattern matches nothing, or a file is no report: the gate stays closed.
@@ -27,7 +32,8 @@ def read_reports(patterns: Sequence[str], workspace: Path) -> Report:
     files = [name for pattern in patterns for name in _files(pattern, workspace)]
     if len(files) > MAX_REPORTS:
         raise SelectionError(f"there are {len(files):,} reports, and at most {MAX_REPORTS} jobs")
-    return merge_reports([_read(name, workspace) for name in dict.fromkeys(files)])
+    read = [_read(name, workspace) for name in dict.fromkeys(files)]
+    return merge_reports(read, tiers=tiers)
 
 
 def _files(pattern: str, workspace: Path) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -157,6 +157,7 @@ def workflow(image: str, checkout: Path, source: Path, engine: dict[str, str], t
         payload: Mapping[str, object] | None = None,
         folder: Path = checkout,
         api: str = "",
+        options: Sequence[str | Path] = (),
     ) -> Workflow:
         said = tmp_path / "event.json"
         said.write_text(json.dumps(payload or {}))
@@ -168,6 +169,7 @@ def workflow(image: str, checkout: Path, source: Path, engine: dict[str, str], t
             *("-P", "ubuntu-latest=python:3.13-slim", "--pull=false", "--action-offline-mode"),
             *("--local-repository", f"quantgate/quantgate@v0={source}", "--no-cache-server"),
             *("--container-daemon-socket", "-", "--rm"),
+            *options,
             env=engine,
         )
         return Workflow(done.returncode, re.sub(r"(?m)^\[.*?\] +(\| )?", "", done.stdout))

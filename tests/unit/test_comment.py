@@ -262,5 +262,10 @@ def test_one_last_job_puts_the_reports_together(action: Action, github: GitHubSe
     assert action.checked == ["m1", "m2"]
     (body,) = bodies(github)
     assert "m2" in body
+    # So does a tier that a model has not been through, and the comment says which.
+    both = "reports/*/report.json"
+    assert action.pull_request(reports="reports/1/report.json", expect_tiers="headers smoke") == 3
+    assert "Judged by the smoke load" in bodies(github)[0]
+    assert action.pull_request(reports=both, expect_tiers="headers") == 1
     # A job that left no report closes the gate.
     assert action.pull_request(reports="reports/1/report.json\nreports/3/report.json") == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,19 +90,32 @@ def _context(folder: Path) -> int:
 
 def _fetch(raw: RawCheckpoint, scratch: Path) -> Path:
     """Download one commit of a repository, if the disk holds it."""
-    from huggingface_hub import snapshot_download  # noqa: PLC0415  slow, and seldom needed
+    # The client of the Hub is slow to import, and seldom needed.
+    from huggingface_hub import hf_hub_download  # noqa: PLC0415
 
+    from quantgate.checkpoint.hub import parse_source  # noqa: PLC0415
+
+    repository = parse_source(raw.source)
     needed, free = sum(f.size for f in raw.files), shutil.disk_usage(scratch).free
     if needed * _ROOM > free:
         raise NoWeights(f"it takes {size(needed)}, and {size(free)} are free on the disk")
+    folder = scratch / "model"
     try:
-        path = snapshot_download(
-            raw.source.partition("@")[0],
-            revision=raw.revision,
-            local_dir=scratch / "model",
-            cache_dir=scratch / "cache",
-            allow_patterns=list(WANTED),
-        )
+        for name in _wanted(raw):
+            hf_hub_download(
+                repository.id,
+                name,
+                revision=raw.revision,
+                endpoint=repository.endpoint,
+                local_dir=folder,
+            )
     except Exception as error:  # the network, the Hub or the disk: none says anything of the model
         raise NoWeights(f"it cannot be fetched: {type(error).__name__}: {error}") from None
-    return Path(path)
+    return folder
+
+
+def _wanted(raw: RawCheckpoint) -> list[str]:
+    """The files that vLLM may read, the smallest first."""
+    documents = [*raw.configs, *([raw.index] if raw.index else [])]
+    names = [*(d.name for d in documents), *raw.other_files, *(f.name for f in raw.files)]
+    return [n for n in dict.fromkeys(names) if any(fnmatch(n, p) for p in WANTED)]
