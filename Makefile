@@ -7,7 +7,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version
 	--generate-hashes --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types unit e2e witness witness-all vllm built bench bench-pull bench-truth docs pictures golden lock clean
+.PHONY: help setup demo test lint types unit e2e e2e-container e2e-vllm e2e-witness witness witness-all vllm built bench bench-pull bench-truth docs pictures golden lock clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "make %-13s%s\n", $$1, $$2}'
@@ -43,9 +43,17 @@ types: $(READY)  ## Types
 unit: $(READY)  ## Tests without Docker
 	$(BIN)/pytest -m 'not e2e'
 
-e2e: $(READY) witness vllm  ## All that needs Docker (or root on Debian), vLLM or other tools
+e2e: e2e-container e2e-vllm e2e-witness  ## All that needs Docker (or root on Debian), vLLM or other tools
+
+e2e-container: $(READY)  ## The image, and the action in workflows run by act
 	$(BIN)/python -m pip install --quiet --require-hashes -r tests/e2e/requirements.lock
-	VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m e2e -v tests
+	$(BIN)/pytest -m e2e -v tests/e2e
+
+e2e-vllm: $(READY) vllm  ## Against vLLM itself: its functions, dry loads, real loads on the CPU
+	VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m e2e -v tests --ignore tests/e2e --ignore tests/witness
+
+e2e-witness: $(READY) witness  ## What the quantizers themselves write
+	$(BIN)/pytest -m e2e -v tests/witness
 
 witness: .venv-witness-compressed/.ready  ## Make the environment where compressed-tensors writes test models
 
