@@ -33,6 +33,9 @@ def run(environ: Mapping[str, str], job: Job) -> int:
         if given.hf_token:
             # Where the client of the Hub looks for it.
             os.environ["HF_TOKEN"] = given.hf_token
+        if given.github_token:
+            # Where the reader of Git LFS looks for it.
+            os.environ["GITHUB_TOKEN"] = given.github_token
         folder = job.report_folder(given.report_path)
         job.distrust_cache()
         event = Event.from_environment(environ)
@@ -69,6 +72,7 @@ def _report(chosen: Selection, job: Job) -> Report:
         select=settings.select,
         ignore=settings.ignore,
         base=settings.base,
+        lfs=settings.lfs,
     )
     return chosen.judged(found)
 

@@ -66,6 +66,16 @@ read_scalars = click.option(
 )
 
 
+read_lfs = click.option(
+    "--lfs",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Whether to ask the remote's LFS server for what Git LFS pointers stand for, headers "
+    "only. auto asks GitHub, GitLab and the Hub; always any server that the checkout names.",
+)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="quantgate")
 def app() -> None:
@@ -106,6 +116,7 @@ def app() -> None:
     "sizes. auto takes the base_model of the model card.",
 )
 @read_scalars
+@read_lfs
 @click.option("--select", type=RuleType(), multiple=True, help="Apply only this rule; repeatable.")
 @click.option("--ignore", type=RuleType(), multiple=True, help="Leave this rule out; repeatable.")
 def check(
@@ -119,6 +130,7 @@ def check(
     targets: tuple[Target, ...],
     base: str,
     scalars: bool,
+    lfs: str,
     select: tuple[Rule, ...],
     ignore: tuple[Rule, ...],
 ) -> int:
@@ -127,6 +139,7 @@ def check(
     Exit code: 0 pass, 1 findings at or above --fail-on, 2 wrong usage, 3 something could not be
     read, 4 internal error.
     """
+    from quantgate.checkpoint.lfs_mode import Lfs
     from quantgate.exit_code import exit_code
     from quantgate.runner import check_models
     from quantgate.settings import FAIL_ON
@@ -140,6 +153,7 @@ def check(
         ignore=frozenset(r.id for r in ignore),
         base=base,
         scalars=scalars,
+        lfs=Lfs(lfs),
     )
     _show(report, json_file, markdown_file, sarif_file, template)
     return exit_code(report, FAIL_ON[fail_on])
@@ -621,7 +635,8 @@ def plan(*, sources: tuple[str, ...], manifest: str | None, jobs: int) -> int:
 @click.argument("source")
 @click.option("-o", "--output", required=True, metavar="FILE.json.gz", help="The file to write.")
 @read_scalars
-def pack(*, source: str, output: str, scalars: bool) -> int:
+@read_lfs
+def pack(*, source: str, output: str, scalars: bool, lfs: str) -> int:
     """Write a header archive: configs and headers of SOURCE in one small file, no weights.
 
     The archive can be checked wherever a model can, and shared where the model cannot.
@@ -629,6 +644,7 @@ def pack(*, source: str, output: str, scalars: bool) -> int:
     from dataclasses import replace
 
     from quantgate.checkpoint.archive import write_archive
+    from quantgate.checkpoint.lfs_mode import Lfs
     from quantgate.checkpoint.raw import SourceError
     from quantgate.checkpoint.sources import read_source
     from quantgate.exit_code import ExitCode
@@ -636,7 +652,7 @@ def pack(*, source: str, output: str, scalars: bool) -> int:
     if not output.endswith(".json.gz"):
         raise click.UsageError("a header archive is called something.json.gz")
     try:
-        raw = read_source(source, scalars=scalars)
+        raw = read_source(source, scalars=scalars, lfs=Lfs(lfs))
     except SourceError as error:
         click.echo(f"quantgate: {error}", err=True)
         return ExitCode.UNVERIFIED

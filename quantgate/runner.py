@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quantgate.checkpoint.base import NONE, open_base
+from quantgate.checkpoint.lfs_mode import Lfs
 from quantgate.checkpoint.sources import SourceError, open_checkpoint
 from quantgate.findings import Verdict, brace, judge
 from quantgate.model import Model
@@ -38,6 +39,7 @@ def check_models(
     ignore: frozenset[str] = frozenset(),
     base: str = NONE,
     scalars: bool = False,
+    lfs: Lfs = Lfs.AUTO,
 ) -> Report:
     """Check models one after the other; one that cannot be read does not stop the others.
 
@@ -49,18 +51,27 @@ def check_models(
         base: The model that was quantized: a source, `auto` for the one that the model card names,
             or `none`.
         scalars: Whether to read the values of lone scales too.
+        lfs: Whether to look up the Git LFS pointers of a folder.
     """
     rules = [r for r in all_rules() if (not select or r.id in select) and r.id not in ignore]
-    models = tuple(_check_source(s, targets, rules, base, scalars=scalars) for s in sources)
+    models = tuple(
+        _check_source(s, targets, rules, base, scalars=scalars, lfs=lfs) for s in sources
+    )
     return Report(tuple(targets), models)
 
 
 def _check_source(
-    source: str, targets: Sequence[Target], rules: Sequence[Rule], base: str, *, scalars: bool
+    source: str,
+    targets: Sequence[Target],
+    rules: Sequence[Rule],
+    base: str,
+    *,
+    scalars: bool,
+    lfs: Lfs,
 ) -> ModelReport:
     started = time.perf_counter()
     try:
-        checkpoint = open_checkpoint(source, scalars=scalars)
+        checkpoint = open_checkpoint(source, scalars=scalars, lfs=lfs)
     except SourceError as error:
         return ModelReport(source, None, Verdict.UNVERIFIED, str(error))
     try:

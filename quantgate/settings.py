@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from quantgate.checkpoint.base import NONE
+from quantgate.checkpoint.lfs_mode import Lfs
 from quantgate.findings import TIERS, Severity
 from quantgate.rules import find_rule
 from quantgate.targets import Target
@@ -60,6 +61,7 @@ class Settings:
         select: Ids of the only rules to apply; empty means all.
         ignore: Ids of rules to leave out.
         base: The model that was quantized: a source, `auto` for the model card's, or `none`.
+        lfs: Whether to look up Git LFS pointers.
         comment: When to write a comment on the pull request.
         reports: JSON reports of earlier jobs to publish, instead of checking.
         expect_tiers: With reports, the tiers that every model must have been through.
@@ -80,6 +82,7 @@ class Settings:
     select: frozenset[str] = frozenset()
     ignore: frozenset[str] = frozenset()
     base: str = NONE
+    lfs: Lfs = Lfs.AUTO
     comment: Comment = Comment.ON_FAILURE
     reports: tuple[str, ...] = ()
     expect_tiers: tuple[str, ...] = ()
@@ -180,6 +183,13 @@ def _tiers(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
+def _lfs(text: str) -> Lfs:
+    try:
+        return Lfs(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is none of {', '.join(Lfs)}") from None
+
+
 def _jobs(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_JOBS:
         raise ValueError(f"{text!r} is not a number from 1 to {MAX_JOBS}")
@@ -208,6 +218,7 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "select": _rules,
     "ignore": _rules,
     "base": _source,
+    "lfs": _lfs,
     "comment": _comment,
     "reports": _lines,
     "expect_tiers": _tiers,

@@ -21,8 +21,9 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## What it checks
 
-    Weight files that vLLM would read and quantgate could not: Git LFS pointers, files that the
-    Hub did not deliver (too many requests, a stall, a wrong range), files without permission,
+    Weight files that vLLM would read and quantgate could not: Git LFS pointers whose server was
+    not asked, files that the Hub or an LFS server did not deliver (too many requests, no access,
+    a stall, a wrong range), files without permission,
     folders and devices under the name of a weight file, and headers beyond 256 MB in total.
 
     ## Why it matters
@@ -42,8 +43,9 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Fix
 
-    Run `git lfs pull`, or set `lfs: true` for actions/checkout. Where a server did not deliver,
-    run the check again. Otherwise make the file readable.
+    Run `git lfs pull`, or set `lfs: true` for actions/checkout; or give a token with which the LFS
+    server may be asked (docs/action.md). Where a server did not deliver, run the check
+    again. Otherwise make the file readable.
 
     ## Seen in
 
@@ -66,7 +68,7 @@ def check(model: Model) -> Iterator[Fault]:
                 "with `SafetensorError: Error while deserializing header: header too large`.",
                 tensor=file.name,
                 expected="a safetensors file",
-                found="a Git LFS pointer",
+                found=summary_of(pointers),
                 fix="Fetch the weights (`git lfs pull`, or `lfs: true` of actions/checkout), or "
                 "check the model where they are.",
                 unverified=True,

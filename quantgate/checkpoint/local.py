@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from quantgate.checkpoint.card import CARD_NAME, MAX_CARD, front_matter
 from quantgate.checkpoint.header import MAX_HEADER, read_header
 from quantgate.checkpoint.model import Defect, DefectKind
+from quantgate.checkpoint.pointer import MAX_POINTER, Pointer, parse_pointer
 from quantgate.checkpoint.raw import (
     CONFIG_NAMES,
     MAX_CONFIG,
@@ -29,10 +29,6 @@ from quantgate.checkpoint.scalars import read_scalars
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-_POINTER = re.compile(rb"version https://(?:git-lfs|hawser)\.github\.com/spec/")
-_POINTER_SIZE = re.compile(rb"^size (\d{1,18})$", re.MULTILINE)
-_MAX_POINTER = 1024  # Git LFS specification: a pointer file is shorter than this
 
 # Where the system knows them: a FIFO must not block the open, a link that replaced the file after
 # it was looked at must not be followed.
@@ -62,18 +58,21 @@ def read_folder(folder: str | Path, *, scalars: bool = False) -> RawCheckpoint:
             f"The folder {str(folder)!r} is no model: it has neither config.json nor "
             f"*{WEIGHT_SUFFIX} files."
         )
+    pointers: dict[str, Pointer] = {}
     configs = tuple(
-        _read_document(name, entries[name], roots, MAX_CONFIG)
+        _read_document(name, entries[name], roots, MAX_CONFIG, pointers)
         for name in sorted(CONFIG_NAMES & entries.keys())
     )
     card = _read_card(entries[CARD_NAME], roots) if CARD_NAME in entries else b""
     if card:
         configs = (*configs, RawDocument(CARD_NAME, card))
-    index = index_name and _read_document(index_name, entries[index_name], roots, MAX_INDEX)
+    index = index_name and _read_document(
+        index_name, entries[index_name], roots, MAX_INDEX, pointers
+    )
     files: list[RawFile] = []
     budget = MAX_HEADERS
     for name in weight_names:
-        file = _read_weights(name, entries[name], roots, min(budget, MAX_HEADER))
+        file = _read_weights(name, entries[name], roots, min(budget, MAX_HEADER), pointers)
         budget -= _length(file.header)
         files.append(file)
     found = read_scalars(files, partial(_read_part, entries, roots)) if scalars else None
@@ -87,6 +86,7 @@ def read_folder(folder: str | Path, *, scalars: bool = False) -> RawCheckpoint:
         bytes_read=_bytes_read([*configs, *([index] if index else [])], files)
         + (found.bytes_read if found else 0),
         scalars=found and found.values,
+        pointers=pointers,
     )
 
 
@@ -117,7 +117,9 @@ def _open(path: Path, roots: Sequence[Path]) -> BinaryIO | Defect:
     return Defect(DefectKind.UNREADABLE, "is not a regular file")
 
 
-def _read_document(name: str, path: Path, roots: Sequence[Path], limit: int) -> RawDocument:
+def _read_document(
+    name: str, path: Path, roots: Sequence[Path], limit: int, pointers: dict[str, Pointer]
+) -> RawDocument:
     stream = _open(path, roots)
     if isinstance(stream, Defect):
         return RawDocument(name, stream)
@@ -130,7 +132,8 @@ def _read_document(name: str, path: Path, roots: Sequence[Path], limit: int) -> 
     if len(content) > limit:
         message = f"is larger than {limit} bytes"
         return RawDocument(name, Defect(DefectKind.TOO_LARGE, message))
-    if _POINTER.match(content):
+    if (pointer := parse_pointer(content)) is not None:
+        pointers[name] = pointer
         return RawDocument(name, _not_fetched())
     return RawDocument(name, content)
 
@@ -147,17 +150,19 @@ def _read_card(path: Path, roots: Sequence[Path]) -> bytes:
         return b""
 
 
-def _read_weights(name: str, path: Path, roots: Sequence[Path], limit: int) -> RawFile:
+def _read_weights(
+    name: str, path: Path, roots: Sequence[Path], limit: int, pointers: dict[str, Pointer]
+) -> RawFile:
     stream = _open(path, roots)
     if isinstance(stream, Defect):
         return RawFile(name, 0, stream)
     try:
         with stream:
             size = os.fstat(stream.fileno()).st_size
-            head = stream.read(_MAX_POINTER) if size < _MAX_POINTER else b""
-            if _POINTER.match(head):
-                stated = _POINTER_SIZE.search(head)
-                return RawFile(name, int(stated[1]) if stated else 0, _not_fetched())
+            head = stream.read(MAX_POINTER) if size < MAX_POINTER else b""
+            if (pointer := parse_pointer(head)) is not None:
+                pointers[name] = pointer
+                return RawFile(name, pointer.size, _not_fetched())
             stream.seek(0)
             return RawFile(name, size, read_header(stream, size=size, limit=limit))
     except OSError as error:

@@ -28,6 +28,8 @@ from quantgate.checkpoint.numbers import decode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from quantgate.checkpoint.pointer import Pointer
+
 CONFIG_NAMES = frozenset(
     {
         "config.json",
@@ -95,7 +97,8 @@ class RawCheckpoint:
 
     The head of README.md, if it is a model card, stands among the configs. `scalars` are the bytes
     of tensors (`checkpoint/scalars.py`), None where they were not asked for. `parsed` is what a
-    source has parsed while it waited for more.
+    source has parsed while it waited for more. `pointers` are the Git LFS pointers in a folder, by
+    the names of the files that they stand for.
     """
 
     source: str
@@ -110,6 +113,7 @@ class RawCheckpoint:
     parsed: Mapping[RawFile | RawDocument, WeightFile | Index] = field(
         default_factory=dict, compare=False, repr=False
     )
+    pointers: Mapping[str, Pointer] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def unanswered(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from quantgate.checkpoint.archive import SUFFIX, read_archive
+from quantgate.checkpoint.lfs_mode import Lfs
 from quantgate.checkpoint.local import read_folder
 from quantgate.checkpoint.raw import RawCheckpoint, SourceError, assemble
 
@@ -28,17 +29,18 @@ class _Reader(NamedTuple):
     read: Callable[..., RawCheckpoint]
 
 
-def open_checkpoint(source: str, *, scalars: bool = False) -> Checkpoint:
+def open_checkpoint(source: str, *, scalars: bool = False, lfs: Lfs = Lfs.AUTO) -> Checkpoint:
     """Read and parse a model folder, a header archive or a repository on the Hub.
 
     Args:
         source: What the user wrote.
         scalars: Whether to read the values of lone scales too.
+        lfs: Whether to look up the Git LFS pointers of a folder.
 
     Raises:
         SourceError: There is no model to read; the message is one sentence for the user.
     """
-    return assemble(read_source(source, scalars=scalars))
+    return assemble(read_source(source, scalars=scalars, lfs=lfs))
 
 
 def open_repository(repository: str) -> Checkpoint:
@@ -52,7 +54,7 @@ def open_repository(repository: str) -> Checkpoint:
     return assemble(_read_hub(repository))
 
 
-def read_source(source: str, *, scalars: bool = False) -> RawCheckpoint:
+def read_source(source: str, *, scalars: bool = False, lfs: Lfs = Lfs.AUTO) -> RawCheckpoint:
     """Read a source without parsing it, as for writing an archive; arguments as above.
 
     Raises:
@@ -61,7 +63,8 @@ def read_source(source: str, *, scalars: bool = False) -> RawCheckpoint:
     try:
         for reader in _READERS:
             if reader.accepts(source):
-                return reader.read(source, scalars=scalars)
+                raw = reader.read(source, scalars=scalars)
+                return _fetched(raw, lfs, scalars=scalars)
         found = _exists(source)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -69,6 +72,16 @@ def read_source(source: str, *, scalars: bool = False) -> RawCheckpoint:
     if found:
         raise SourceError(f"{source!r} is neither a model folder nor a header archive (*{SUFFIX}).")
     raise SourceError(f"There is no {source!r}.")
+
+
+def _fetched(raw: RawCheckpoint, mode: Lfs, *, scalars: bool) -> RawCheckpoint:
+    """With the files that the Git LFS pointers in a folder stand for."""
+    if not raw.pointers or mode is Lfs.NEVER:
+        return raw
+    # As below: the client takes long to import.
+    from quantgate.checkpoint.lfs import fetch_pointers  # noqa: PLC0415
+
+    return fetch_pointers(raw, mode=mode, scalars=scalars)
 
 
 def _exists(source: str) -> bool:

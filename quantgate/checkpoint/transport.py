@@ -1,4 +1,4 @@
-"""GET over HTTP for files far away: whole files and ranges of them, checked, counted, bounded.
+"""HTTP for files far away: whole files and ranges of them, checked, counted, bounded.
 
 The session is huggingface_hub's, which knows proxies and certificates and takes the token off a
 redirect to another host. Its own retry helpers are not used: they sleep for as long as a server
@@ -7,12 +7,13 @@ says, each thread for itself, and here a model has a deadline and all its reques
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 # HTTPError is the root of all that the session raises, whichever httpx it is made of.
 from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled
@@ -21,13 +22,16 @@ from huggingface_hub.utils import get_session, parse_ratelimit_headers
 from quantgate.checkpoint.raw import UnreadError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 TRY_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 """Answers that may be others in a moment; huggingface_hub tries again after the same."""
 
 MAX_SKIP: Final = 1_000_000
 """Bytes before a range that are read and dropped where a server ignores the range."""
+
+
+_MAX_ERROR = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,18 @@ class _PassingError(UnreadError):
     """An error that may not occur again. `wait` is how many seconds the server asks for."""
 
     wait: float | None = None
+
+
+class _Request(NamedTuple):
+    """What is sent, but for the range."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+    @property
+    def method(self) -> str:
+        return "GET" if self.body is None else "POST"
 
 
 class Transport:
@@ -91,10 +107,27 @@ class Transport:
         Raises:
             UnreadError: They could not be had.
         """
+        return self._patiently(lambda: self._try(_Request(url, headers), limit, size, span))
+
+    def post(self, url: str, headers: Mapping[str, str], body: bytes, *, limit: int) -> bytes:
+        """The answer to a question that changes nothing, and so may be asked again.
+
+        Args:
+            url: Whom to ask.
+            headers: Sent with the request; `Authorization` goes to no other host.
+            body: The question.
+            limit: Most bytes of the answer that are read; a longer one is an error.
+
+        Raises:
+            UnreadError: There was no answer.
+        """
+        return self._patiently(lambda: self._try(_Request(url, headers, body), limit, None, None))
+
+    def _patiently(self, one_try: Callable[[], bytes]) -> bytes:
         for attempt in range(self.limits.tries):
             self._wait_for_turn()
             try:
-                return self._try(url, headers, limit, size, span)
+                return one_try()
             except _PassingError as error:
                 last: UnreadError = error
                 wait = error.wait
@@ -150,19 +183,20 @@ class Transport:
 
     def _try(
         self,
-        url: str,
-        headers: Mapping[str, str],
+        request: _Request,
         limit: int,
         size: int | None,
         span: tuple[int, int] | None,
     ) -> bytes:
         # As they are stored: a range of a compressed answer would be another range.
-        sent = {**headers, "accept-encoding": "identity"}
+        sent = {**request.headers, "accept-encoding": "identity"}
         if span is not None:
             sent["range"] = f"bytes={span[0]}-{span[1] - 1}"
         timeout = min(self.limits.stall, self._left())
         try:
-            with get_session().stream("GET", url, headers=sent, timeout=timeout) as response:
+            with get_session().stream(
+                request.method, request.url, headers=sent, content=request.body, timeout=timeout
+            ) as response:
                 with self._lock:
                     self.requests += 1 + len(response.history)
                 try:
@@ -240,7 +274,7 @@ def _refused(response: Any) -> UnreadError:
     """What an answer other than the file means."""
     status = response.status_code
     code = response.headers.get("x-error-code", "")[:40]
-    text = " ".join(response.headers.get("x-error-message", "").split())[:200]
+    text = " ".join((response.headers.get("x-error-message") or _told(response)).split())[:200]
     error = _PassingError if status in TRY_AGAIN else UnreadError
     name = {
         401: "needs a token",
@@ -254,6 +288,17 @@ def _refused(response: Any) -> UnreadError:
     if isinstance(refused, _PassingError):
         refused.wait = _asked_to_wait(status, response.headers)
     return refused
+
+
+def _told(response: Any) -> str:
+    """The message of an LFS server in the body of its answer; empty if there is none."""
+    if "git-lfs+json" not in response.headers.get("content-type", ""):
+        return ""
+    try:
+        message = json.loads(next(response.iter_raw(_MAX_ERROR), b""))["message"]
+    except (HTTPError, KeyError, RecursionError, TypeError, ValueError):
+        return ""
+    return message if isinstance(message, str) and message.isprintable() else ""
 
 
 def _asked_to_wait(status: int, headers: Mapping[str, str]) -> float | None:

@@ -138,6 +138,10 @@ class FakeHub:
             for thread in threads:
                 thread.join()
 
+    def handler(self) -> type[BaseHTTPRequestHandler]:
+        """What answers; an LFS server has another."""
+        return HubHandler
+
     def add(self, name: str, files: dict[str, bytes | Content], **more: Any) -> Repo:
         contents = {n: c if isinstance(c, Content) else Content(c) for n, c in files.items()}
         repo = self.repos[name] = Repo(contents, **more)
@@ -166,7 +170,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, hub: FakeHub, kind: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), hub.handler())
         self.hub = hub
         self.kind = kind
 
@@ -174,7 +178,7 @@ class _Server(ThreadingHTTPServer):
         """A client that hangs up early is nothing to tell."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class HubHandler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True

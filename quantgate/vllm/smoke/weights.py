@@ -9,6 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quantgate.checkpoint.lfs_mode import Lfs
 from quantgate.checkpoint.model import Defect, DefectKind
 from quantgate.checkpoint.raw import WEIGHT_SUFFIX
 from quantgate.checkpoint.sources import read_source
@@ -51,7 +52,7 @@ def prepare(source: str, scratch: Path) -> Prepared:
         NoWeights: Weights are missing, or do not fit on the disk.
         SourceError: There is no model to read.
     """
-    raw = read_source(source)
+    raw = read_source(source, lfs=Lfs.NEVER)  # weights are loaded, so they have to be here
     _complete(raw)
     path = Path(source)
     if path.is_file():
