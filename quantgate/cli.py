@@ -136,6 +136,8 @@ def check(
 ) -> int:
     """Check models: folders, header archives or repositories on the Hub (org/name@revision).
 
+    Also a folder at an address: https://host/folder, or s3://, gs:// … with the store's library.
+
     Exit code: 0 pass, 1 findings at or above --fail-on, 2 wrong usage, 3 something could not be
     read, 4 internal error.
     """
@@ -154,6 +156,7 @@ def check(
         base=base,
         scalars=scalars,
         lfs=Lfs(lfs),
+        urls=True,
     )
     _show(report, json_file, markdown_file, sarif_file, template)
     return exit_code(report, FAIL_ON[fail_on])
@@ -652,7 +655,7 @@ def pack(*, source: str, output: str, scalars: bool, lfs: str) -> int:
     if not output.endswith(".json.gz"):
         raise click.UsageError("a header archive is called something.json.gz")
     try:
-        raw = read_source(source, scalars=scalars, lfs=Lfs(lfs))
+        raw = read_source(source, scalars=scalars, lfs=Lfs(lfs), urls=True)
     except SourceError as error:
         click.echo(f"quantgate: {error}", err=True)
         return ExitCode.UNVERIFIED

@@ -40,6 +40,7 @@ def check_models(
     base: str = NONE,
     scalars: bool = False,
     lfs: Lfs = Lfs.AUTO,
+    urls: bool = False,
 ) -> Report:
     """Check models one after the other; one that cannot be read does not stop the others.
 
@@ -52,10 +53,11 @@ def check_models(
             or `none`.
         scalars: Whether to read the values of lone scales too.
         lfs: Whether to look up the Git LFS pointers of a folder.
+        urls: Whether addresses (`https://…`, `s3://…`) may be read.
     """
     rules = [r for r in all_rules() if (not select or r.id in select) and r.id not in ignore]
     models = tuple(
-        _check_source(s, targets, rules, base, scalars=scalars, lfs=lfs) for s in sources
+        _check_source(s, targets, rules, base, scalars=scalars, lfs=lfs, urls=urls) for s in sources
     )
     return Report(tuple(targets), models)
 
@@ -68,10 +70,11 @@ def _check_source(
     *,
     scalars: bool,
     lfs: Lfs,
+    urls: bool,
 ) -> ModelReport:
     started = time.perf_counter()
     try:
-        checkpoint = open_checkpoint(source, scalars=scalars, lfs=lfs)
+        checkpoint = open_checkpoint(source, scalars=scalars, lfs=lfs, urls=urls)
     except SourceError as error:
         return ModelReport(source, None, Verdict.UNVERIFIED, str(error))
     try:

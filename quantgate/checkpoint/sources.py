@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SourceError", "open_checkpoint", "open_repository", "read_source"]
 
 _HUB = "hf://"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]*://")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./+-]+)?", re.ASCII)
 
 
@@ -29,18 +30,21 @@ class _Reader(NamedTuple):
     read: Callable[..., RawCheckpoint]
 
 
-def open_checkpoint(source: str, *, scalars: bool = False, lfs: Lfs = Lfs.AUTO) -> Checkpoint:
+def open_checkpoint(
+    source: str, *, scalars: bool = False, lfs: Lfs = Lfs.AUTO, urls: bool = False
+) -> Checkpoint:
     """Read and parse a model folder, a header archive or a repository on the Hub.
 
     Args:
         source: What the user wrote.
         scalars: Whether to read the values of lone scales too.
         lfs: Whether to look up the Git LFS pointers of a folder.
+        urls: Whether an address (`https://…`, `s3://…`) may be read: only one that a user typed.
 
     Raises:
         SourceError: There is no model to read; the message is one sentence for the user.
     """
-    return assemble(read_source(source, scalars=scalars, lfs=lfs))
+    return assemble(read_source(source, scalars=scalars, lfs=lfs, urls=urls))
 
 
 def open_repository(repository: str) -> Checkpoint:
@@ -54,12 +58,16 @@ def open_repository(repository: str) -> Checkpoint:
     return assemble(_read_hub(repository))
 
 
-def read_source(source: str, *, scalars: bool = False, lfs: Lfs = Lfs.AUTO) -> RawCheckpoint:
+def read_source(
+    source: str, *, scalars: bool = False, lfs: Lfs = Lfs.AUTO, urls: bool = False
+) -> RawCheckpoint:
     """Read a source without parsing it, as for writing an archive; arguments as above.
 
     Raises:
         SourceError: There is no model to read; the message is one sentence for the user.
     """
+    if _URL.match(source) and not source.startswith(_HUB):
+        return _read_url(source, scalars=scalars, allowed=urls)
     try:
         for reader in _READERS:
             if reader.accepts(source):
@@ -72,6 +80,17 @@ def read_source(source: str, *, scalars: bool = False, lfs: Lfs = Lfs.AUTO) -> R
     if found:
         raise SourceError(f"{source!r} is neither a model folder nor a header archive (*{SUFFIX}).")
     raise SourceError(f"There is no {source!r}.")
+
+
+def _read_url(source: str, *, scalars: bool, allowed: bool) -> RawCheckpoint:
+    if not allowed:
+        raise SourceError(
+            "An address is only read by `quantgate check` and `quantgate pack`: write a header "
+            "archive with the latter, and use that."
+        )
+    from quantgate.checkpoint.remote import read_url  # noqa: PLC0415  as below
+
+    return read_url(source, scalars=scalars)
 
 
 def _fetched(raw: RawCheckpoint, mode: Lfs, *, scalars: bool) -> RawCheckpoint:

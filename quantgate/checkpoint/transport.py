@@ -65,9 +65,12 @@ class _Request(NamedTuple):
     url: str
     headers: Mapping[str, str]
     body: bytes | None = None
+    head: bool = False
 
     @property
     def method(self) -> str:
+        if self.head:
+            return "HEAD"
         return "GET" if self.body is None else "POST"
 
 
@@ -108,6 +111,15 @@ class Transport:
             UnreadError: They could not be had.
         """
         return self._patiently(lambda: self._try(_Request(url, headers), limit, size, span))
+
+    def size(self, url: str, headers: Mapping[str, str]) -> int:
+        """The bytes of a file, as the server tells them without sending it.
+
+        Raises:
+            UnreadError: It is not there, or the server does not tell.
+        """
+        size = self._patiently(lambda: self._try(_Request(url, headers, head=True), 0, None, None))
+        return int(size)
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes, *, limit: int) -> bytes:
         """The answer to a question that changes nothing, and so may be asked again.
@@ -199,6 +211,8 @@ class Transport:
             ) as response:
                 with self._lock:
                     self.requests += 1 + len(response.history)
+                if request.head:
+                    return _length(response)
                 try:
                     return self._receive(response, limit, size, span)
                 finally:
@@ -248,6 +262,19 @@ class Transport:
             if got >= most:
                 break
         return b"".join(parts)[:most]
+
+
+def _length(response: Any) -> bytes:
+    """What a server says of a file that it was not asked for: its length, in digits."""
+    if response.status_code != 200:
+        raise _refused(response)
+    if response.headers.get("content-type", "").startswith("text/html"):
+        # What many servers show for whatever is not there.
+        raise UnreadError("is a web page there", status=404)
+    length = response.headers.get("content-length", "")
+    if not (length.isascii() and length.isdigit() and len(length) <= 18):
+        raise UnreadError("has no length that the server would tell")
+    return str(length).encode()
 
 
 def _short(got: int, wanted: int) -> str:
