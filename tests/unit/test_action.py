@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from huggingface_hub.utils import close_session
 
 import entrypoint
 from quantgate.findings import Severity
@@ -17,6 +20,8 @@ from quantgate.github.publish import publish
 from quantgate.report.text import to_text
 from tests.support import report_samples
 from tests.support.build import healthy, write_checkpoint
+from tests.support.hub_models import good_model
+from tests.support.lfs_server import REPOSITORY, FakeLfs
 
 
 @pytest.fixture
@@ -182,3 +187,48 @@ def test_the_token_of_the_hub_is_masked_and_handed_on(
     assert os.environ["HF_TOKEN"] == "hf_secret"
     out = capsys.readouterr().out
     assert out.count("hf_secret") == out.count("::add-mask::hf_secret") == 1
+
+
+def test_pointers_in_the_checkout_are_looked_up(
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The job's token reads headers from the job's LFS server, unless the input says never."""
+    lfs = FakeLfs()
+    lfs.wants_token = "Basic " + base64.b64encode(b"x-access-token:secret").decode()
+    variables = {
+        "GITHUB_SERVER_URL": lfs.address,
+        "GITHUB_REPOSITORY": REPOSITORY,
+        "GITHUB_TOKEN": "",
+        "INPUT_GITHUB-TOKEN": "secret",
+        "QUANTGATE_CACHE": "off",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with lfs.running():
+        lfs.checkout(job.workspace, good_model())
+        assert ended() == 0
+        shutil.rmtree(job.workspace / ".git")
+        assert ended() == 0
+        assert len(lfs.batches) == 2
+        monkeypatch.setenv("INPUT_LFS", "never")
+        assert ended() == 3
+        monkeypatch.setenv("INPUT_LFS", "perhaps")
+        assert ended() == 2
+        assert len(lfs.batches) == 2
+        close_session()
+
+
+@pytest.mark.parametrize("source", ["http://127.0.0.1:9/m", "s3://bucket/m", "memory://m"])
+def test_the_action_reads_no_address(
+    job: Job,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    source: str,
+):
+    """An address among the models is no model, wherever the line comes from."""
+    (job.workspace / "models.yaml").write_text(f"- {source}\n")
+    monkeypatch.setenv("INPUT_MANIFEST", "models.yaml")
+    assert ended() == 3
+    out = capsys.readouterr().out
+    assert "could not be fetched" not in out
+    assert source in out
