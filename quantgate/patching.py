@@ -42,6 +42,7 @@ _ALGORITHMS = {
 _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "bits": ("w_bit", "bits"),
     "group_size": ("q_group_size", "group_size"),
+    "block_structure": ("weight_block_size",),
 }
 
 
@@ -83,7 +84,7 @@ def scheme_patch(
 
 def _spelling(declaration: Declaration, key: str) -> str:
     names = _SPELLINGS.get(key, (key,))
-    return next((n for n in names if n in declaration.raw), key)
+    return next((n for n in names if n in declaration.raw), names[-1])
 
 
 def cured(model: Model, patch: Iterable[dict[str, Any]], kind: Kind) -> Patch:

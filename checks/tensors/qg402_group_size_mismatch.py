@@ -26,6 +26,8 @@ def check(model: Model) -> Iterator[Fault]:
     K divided by the number of scale groups, against the declared `group_size`; -1 is one group per
     output channel. K comes from `g_idx`, from the packed weight and its bits, or from config.json.
     Where zero points count the groups differently, the scale itself is damaged (see QG412).
+    For FP8 in blocks, the shape of the scale against the declared block (`weight_block_size`,
+    `block_structure`), or against a declaration without blocks.
 
     ## Why it matters
 
@@ -67,9 +69,36 @@ def check(model: Model) -> Iterator[Fault]:
             patch=patch,
             outcome=d.outcome,
         )
+    patch = scheme_patch(model, Kind.BLOCK, _repaired_block)
+    native = model.declaration is not None and model.declaration.method == "fp8"
+    key = "weight_block_size" if native else "the block size"
+    for module, d in model.differing(Kind.BLOCK):
+        yield Fault(
+            message=f"The config declares {d.expected}, but {d.leaf} has the shape of {d.found}: "
+            + (
+                "vLLM creates no parameter of this name, and the load ends in "
+                "`There is no module or parameter named ..`."
+                if "tensor" in d.expected + d.found
+                else f"{shape_consequence(d.outcome)}."
+            ),
+            module=module,
+            expected=d.expected,
+            found=d.found,
+            fix=f"Declare {key} {list(d.value)} for these modules, or export them again with "
+            f"{d.expected}."
+            if isinstance(d.value, tuple)
+            else f"Remove {key} from the config, or export these modules again with {d.expected}.",
+            patch=patch,
+            outcome=d.outcome,
+        )
 
 
-def _repaired(difference: Difference) -> dict[str, int | str | None]:
+def _repaired_block(difference: Difference) -> dict[str, list[int] | None]:
+    value = list(difference.value) if isinstance(difference.value, tuple) else None
+    return {"block_structure": value}
+
+
+def _repaired(difference: Difference) -> dict[str, object]:
     size = difference.value
     grouped = "group_size -1" not in difference.expected
     if difference.leaf != "weight_scale":

@@ -24,6 +24,7 @@ _HADAMARD_KERNEL = (0, 11)
     outcome=Outcome.SILENT,
     methods=["compressed-tensors"],
     per_target=True,
+    of_absence=True,
 )
 def check(model: Model) -> Iterator[Fault]:
     """A transform is declared, and the file holds its weight for no layer at all.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
 
 
-@rule("QG439", "missing-bias", outcome=Outcome.SILENT)
+@rule("QG439", "missing-bias", outcome=Outcome.SILENT, of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
     """A bias that vLLM's class has is not stored.
 

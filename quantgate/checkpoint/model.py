@@ -197,8 +197,12 @@ class Checkpoint:
     def complete(self) -> bool:
         """Whether all weight files were delivered that vLLM reads; a broken one is.
 
-        What is missing in an incomplete one may be in a file that was not read.
+        What is missing in an incomplete one may be in a file that was not read, or that the index
+        names and is not there.
         """
+        index = self.used_index
+        if index is not None and not set(index.weight_map.values()) <= {f.name for f in self.files}:
+            return False
         unread = (DefectKind.UNREADABLE, DefectKind.NOT_ANSWERED, DefectKind.NOT_FETCHED)
         return not any(
             d.kind in unread or (d.kind is DefectKind.TOO_LARGE and d.strict)

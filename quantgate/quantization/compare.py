@@ -20,6 +20,7 @@ from quantgate.quantization.bits_and_groups import (
     padded_words,
     with_group_size,
 )
+from quantgate.quantization.blocks import other_block
 from quantgate.quantization.difference import Difference, Kind, fits, shape_text
 from quantgate.quantization.expected import FLOATS, Role, expected_tensors
 from quantgate.quantization.observed import is_quantized, observe, stored_layout
@@ -170,6 +171,10 @@ def _against_scheme(
     if seen.transposed or lies_on_its_side(leaves, scheme, sizes, seen):
         yield transposed_weight(leaves, scheme)
         return
+    blocks = other_block(leaves, scheme, slicing)
+    if blocks is not None:
+        yield blocks[0]
+        scheme = blocks[1]
     padded = padded_words(leaves, scheme, seen, sizes, slicing)
     if padded is not None:
         yield padded

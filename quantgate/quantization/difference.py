@@ -16,6 +16,7 @@ class Kind(StrEnum):
 
     BITS = "bits"
     GROUP_SIZE = "group size"
+    BLOCK = "block size"
     GROUP_DIVIDES = "group size does not divide"
     AXIS = "packed along the other axis"
     KERNEL = "packed for another kernel"
@@ -37,9 +38,9 @@ class Kind(StrEnum):
 class Difference:
     """One way in which a module's tensors are not what vLLM will allocate.
 
-    `expected` and `found` are short texts, `value` is the observed number where the config could
-    be changed to it (bits, group size; -1 is one group per output channel), `witness` says which
-    evidence decides.
+    `expected` and `found` are short texts, `value` is what was observed where the config could be
+    changed to it (bits, group size; -1 is one group per output channel; rows and columns of a
+    block), `witness` says which evidence decides.
     """
 
     kind: Kind
@@ -48,7 +49,7 @@ class Difference:
     outcome: Outcome
     leaf: str = ""
     role: Role | None = None
-    value: int | None = None
+    value: int | tuple[int, int] | None = None
     witness: str = ""
 
 
