@@ -136,7 +136,12 @@ def _explain(model: Model) -> tuple[str, str, str, tuple[dict[str, Any], ...]]:
         "The tensors are quantized, and no file declares it.",
         "none",
         "Add a quantization_config to config.json"
-        + (f"; the tensors are those of {method}." if method else "."),
+        + (f"; the tensors are those of {method}." if method else ".")
+        + (
+            " Its export wrote hf_quant_config.json, which vLLM reads too."
+            if "modelopt" in method
+            else ""
+        ),
         (),
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from quantgate.findings import Fault
 from quantgate.rules import rule
-from quantgate.vllm.parallel import USUAL_SIZES, obstacles, working_sizes
+from quantgate.vllm.parallel import obstacles, working_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,15 +62,14 @@ def check(model: Model) -> Iterator[Fault]:
     if not found:
         return
     works = ", ".join(map(str, working_sizes(model))) or "none"
-    usual = ", ".join(map(str, USUAL_SIZES))
     for obstacle in found:
         yield Fault(
             message=f"With tensor_parallel {size} vLLM cannot split these layers: "
-            f"{obstacle.found}. Of the sizes {usual} these work: {works}.",
+            f"{obstacle.found}.",
             module=obstacle.module,
             expected=obstacle.expected,
             found=obstacle.found,
-            fix=f"Serve with tensor_parallel {works}."
+            fix=f"Serve with one of these sizes, which work: {works}."
             if works != "none"
             else "Quantize with a smaller group size.",
             outcome=obstacle.outcome,

@@ -125,7 +125,7 @@ def _nameless(config: Mapping[str, Any]) -> Fault:
         "are specified`.",
         tensor="architectures",
         expected="one architecture",
-        found=shown(config.get("architectures", "absent")),
+        found=shown(config["architectures"]) if "architectures" in config else "absent",
         fix="Copy architectures from the config.json of the original model.",
         severity=Severity.WARNING if typed else Severity.ERROR,
         outcome=Outcome.CONDITIONAL if typed else Outcome.FAILS,

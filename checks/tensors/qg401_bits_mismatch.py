@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from quantgate.findings import Confidence, Fault
 from quantgate.patching import scheme_patch
 from quantgate.quantization.difference import Kind
-from quantgate.quantization.sizes import NEIGHBOURS
+from quantgate.quantization.sizes import CONFIG, NEIGHBOURS
 from quantgate.rules import rule
 
 if TYPE_CHECKING:
@@ -57,9 +57,10 @@ def check(model: Model) -> Iterator[Fault]:
     patch = scheme_patch(model, Kind.BITS, lambda d: {"bits": d.value})
     for module, d in model.differing(Kind.BITS):
         likely = d.witness == NEIGHBOURS
+        by = f"the sizes in {CONFIG}" if d.witness == CONFIG else d.witness
         yield Fault(
             message=f"The config declares {d.expected}, but the tensors hold {d.found} "
-            f"({d.witness} settles it): vLLM allocates for {d.expected}, and the packed weight "
+            f"(settled by {by}): vLLM allocates for {d.expected}, and the packed weight "
             "does not fit.",
             module=module,
             expected=d.expected,

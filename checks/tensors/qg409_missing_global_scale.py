@@ -64,6 +64,8 @@ def check(model: Model) -> Iterator[Fault]:
             expected=d.expected,
             found=d.found,
             fix="Export the module again; without quantized inputs, declare "
-            "`input_activations: null`.",
+            "`input_activations: null`."
+            if d.leaf.startswith("input")
+            else "Export the module again; check whether a weight file or an index entry was lost.",
             outcome=d.outcome,
         )

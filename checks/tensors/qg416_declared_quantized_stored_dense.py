@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quantgate.findings import Fault, Outcome
-from quantgate.patching import ignore_patch, removal_patch
+from quantgate.patching import ignore_patch, removal_patch, skip_list_key
 from quantgate.quantization.difference import Kind
 from quantgate.rules import rule
 
@@ -82,7 +82,8 @@ def check(model: Model) -> Iterator[Fault]:
         if all_dense:
             fix = "The weights are not quantized at all: remove the quantization block."
         else:
-            fix = "Name these layers in the ignore list (fused ones as a whole), or quantize them."
+            named = _skip_list(model)
+            fix = f"Name these layers in {named} (fused ones as a whole), or quantize them."
         yield Fault(
             message=f"The config quantizes this layer, but its weight is dense: {effect}.",
             module=module,
@@ -93,3 +94,12 @@ def check(model: Model) -> Iterator[Fault]:
             patch=patch,
             outcome=d.outcome,
         )
+
+
+def _skip_list(model: Model) -> str:
+    """The list that names what stays dense, and the file that it is in."""
+    declaration = model.declaration
+    key = skip_list_key(declaration) if declaration is not None else ""
+    if declaration is None or not key:
+        return "the ignore list"
+    return f"`{key}` of {declaration.file}"

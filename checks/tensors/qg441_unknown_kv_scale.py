@@ -56,6 +56,8 @@ def check(model: Model) -> Iterator[Fault]:
     ModelOpt, Quark, GPTQ, AWQ and AutoRound.
     """
     seen = model.naming.architecture in OBSERVED
+    if model.declaration is None and model.quantized_modules:
+        return  # the lost declaration is the fault (QG302), and decides which names there are
     for scale in model.kv_scales:
         if scale.fate is Fate.REFUSED:
             yield Fault(

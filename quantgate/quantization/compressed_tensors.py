@@ -87,8 +87,9 @@ def parse(raw: Mapping[str, Any], file: str, path: str) -> CompressedTensorsDecl
         declared = {}
     default_format = raw.get("format")
     default_format = default_format if isinstance(default_format, str) else ""
-    for name, value in (declared or {}).items():
-        group, problems = _group(str(name), value, default_format)
+    blocks = declared or {}
+    for name, value in blocks.items():
+        group, problems = _group(str(name), value, default_format, alone=len(blocks) == 1)
         reader.problems.extend(problems)
         if group is not None:
             groups.append(group)
@@ -110,7 +111,10 @@ def parse(raw: Mapping[str, Any], file: str, path: str) -> CompressedTensorsDecl
     )
 
 
-def _group(name: str, value: object, default_format: str) -> tuple[Group | None, list[Problem]]:
+def _group(
+    name: str, value: object, default_format: str, *, alone: bool
+) -> tuple[Group | None, list[Problem]]:
+    """Read one group; the format of the block is its own where it is `alone` and names none."""
     prefix = f"config_groups.{name}."
     if not isinstance(value, dict):
         return None, [
@@ -126,6 +130,7 @@ def _group(name: str, value: object, default_format: str) -> tuple[Group | None,
         return None, reader.problems  # dropped with a warning: it belongs to the KV cache
     own_format = value.get("format")
     layout = own_format if isinstance(own_format, str) else default_format
+    format_key = "format" if alone and not isinstance(own_format, str) else f"{prefix}format"
     if not isinstance(value.get("weights"), dict):
         kind = ProblemKind.VALUE if "weights" in value else ProblemKind.MISSING
         reader.note(kind, "weights", "an object", "ValidationError for QuantizationScheme")
@@ -150,7 +155,7 @@ def _group(name: str, value: object, default_format: str) -> tuple[Group | None,
         problems.append(
             Problem(
                 ProblemKind.SCHEME,
-                f"{prefix}format",
+                format_key,
                 what_would_do(weights, inputs),
                 found,
                 error,
@@ -159,7 +164,7 @@ def _group(name: str, value: object, default_format: str) -> tuple[Group | None,
             )
         )
     if scheme is not None and scheme.layout is Layout.NVFP4 and inputs is not None:
-        problems += _nvfp4_format(layout, f"{prefix}format")
+        problems += _nvfp4_format(layout, format_key)
     return Group(name, targets, scheme, layout), problems
 
 

@@ -83,8 +83,9 @@ def _model(model: ModelReport, diff: list[str], paint: Paint) -> Iterator[str]:
         yield ""
         yield "suggested change to config.json:"
         yield from (f"  {plain(line)}" for line in diff)
-    yield ""
-    yield f"  {words.stats_words(model)}."
+    if model.stats.files or model.stats.bytes_read:
+        yield ""
+        yield f"  {words.stats_words(model)}."
 
 
 def to_text(report: Report, *, colour: bool = False) -> str:

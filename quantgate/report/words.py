@@ -305,9 +305,10 @@ def certainty(finding: Finding) -> str:
 def stats_words(model: ModelReport) -> str:
     """What was read. Times and requests stay out: they differ between equal runs."""
     stats = model.stats
+    of_all = f" of {size(stats.bytes_total)}" if stats.bytes_total > stats.bytes_read else ""
     return (
         f"{plural(stats.tensors, 'tensor')} in {plural(stats.files, 'weight file')}; "
-        f"read {size(stats.bytes_read)} of {size(stats.bytes_total)}"
+        f"read {size(stats.bytes_read)}{of_all}"
     )
 
 

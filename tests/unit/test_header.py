@@ -330,7 +330,7 @@ def test_a_file_that_shrinks_while_it_is_read():
 
 
 def test_a_large_header_is_fast():
-    """178,000 tensors parse within seconds; measured below one on a laptop core."""
+    """178,000 tensors cost a small multiple of reading their JSON, so the time stays linear."""
     header, at = {}, 0
     for i in range(178_000):
         header[f"layers.{i % 60}.experts.{i // 60}.weight"] = entry(
@@ -338,13 +338,15 @@ def test_a_large_header_is_fast():
         )
         at += 8192
     blob = json.dumps(header).encode()
-    start = time.perf_counter()
+    start = time.process_time()
+    json.loads(blob)
+    read = time.process_time()
     found = parse_header(blob, file="x", file_size=8 + len(blob) + at)
-    seconds = time.perf_counter() - start
+    parsed = time.process_time()
     assert isinstance(found, Header)
     assert len(found.tensors) == 178_000
     assert found.defects == ()
-    assert seconds < 10
+    assert parsed - read < 50 * (read - start)
 
 
 def a_file(rng: random.Random) -> tuple[dict, int]:

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quantgate.findings import Verdict
+from quantgate.report.model import ModelReport, Stats
 from quantgate.report.text import to_text, wants_colour
+from quantgate.report.words import stats_words
 from tests.support import report_samples as samples
 
 
@@ -21,6 +24,13 @@ def test_verdict_comes_first() -> None:
         "FAIL quantgate: 1 of 5 models would not work in vLLM, 1 could not be verified "
         "(3 errors, 1 warning); checked for vLLM 0.33.0 on sm90"
     )
+
+
+def test_without_weights_no_share_of_them_was_read() -> None:
+    """What was read is told alone where there are no weight files to have a size."""
+    unsized = ModelReport("m", None, Verdict.PASS, "", stats=Stats(bytes_read=1000))
+
+    assert stats_words(unsized) == "0 tensors in 0 weight files; read 1.0 kB"
 
 
 def test_every_model_and_finding_can_be_found_by_its_line() -> None:

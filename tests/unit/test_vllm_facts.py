@@ -215,10 +215,14 @@ def test_facts_are_small_and_reviewable() -> None:
 
 
 def test_one_record_is_cheap() -> None:
-    """Reading one architecture of one release takes less than 50 ms, with nothing cached."""
+    """One architecture of one release costs no more than reading all files three times."""
+    start = time.process_time()
+    for path in FILES:
+        json.loads(path.read_text(encoding="utf-8"))
+    everything = time.process_time() - start
     facts.cache_clear()
     _History.of.cache_clear()
-    start = time.perf_counter()
+    start = time.process_time()
     found = ReleaseFacts("0.33.0", "0.33.0").architecture("DeepseekV3ForCausalLM")
     assert found is not None
-    assert time.perf_counter() - start < 0.05
+    assert time.process_time() - start < 3 * everything
