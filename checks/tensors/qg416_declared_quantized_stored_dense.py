@@ -8,9 +8,10 @@ from quantgate.findings import Fault, Outcome
 from quantgate.patching import ignore_patch, removal_patch, skip_list_key
 from quantgate.quantization.difference import Kind
 from quantgate.rules import rule
+from quantgate.vllm.resolution import unresolved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from quantgate.model import Model
 
@@ -72,6 +73,7 @@ def check(model: Model) -> Iterator[Fault]:
     declared = sum(scheme is not None for scheme in model.schemes.values())
     all_dense = len(pairs) == declared and not model.quantized_modules
     patch = removal_patch(model) if all_dense else ignore_patch(model)
+    idle = [r.target for r in unresolved(model.resolution, "ignore")]
     for module, d in pairs:
         effect = (
             "vLLM casts the dense weight without a word, and the layer computes nonsense"
@@ -84,6 +86,8 @@ def check(model: Model) -> Iterator[Fault]:
         else:
             named = _skip_list(model)
             fix = f"Name these layers in {named} (fused ones as a whole), or quantize them."
+            if prefix := _wrong_prefix(module, idle):
+                fix += f" The list has them with {prefix}, and so they match nothing."
         yield Fault(
             message=f"The config quantizes this layer, but its weight is dense: {effect}.",
             module=module,
@@ -103,3 +107,13 @@ def _skip_list(model: Model) -> str:
     if declaration is None or not key:
         return "the ignore list"
     return f"`{key}` of {declaration.file}"
+
+
+def _wrong_prefix(module: str, idle: Sequence[str]) -> str:
+    """How the prefix of an entry without effect that means this module differs from its own."""
+    for entry in idle:
+        if entry.endswith(f".{module}"):
+            return f"`{entry.removesuffix(module)}` before their names"
+        if "." in entry and module.endswith(f".{entry}"):
+            return f"no `{module.removesuffix(entry)}` before their names"
+    return ""
