@@ -16,6 +16,7 @@ from quantgate import __version__
 from quantgate.findings import TIERS
 
 if TYPE_CHECKING:
+    from quantgate.hub_discussion import Discussion
     from quantgate.report.model import Report
     from quantgate.rules import Rule
     from quantgate.targets import Target
@@ -228,23 +229,29 @@ def join_reports(
     from quantgate.settings import FAIL_ON
 
     _one_stdout(json_file, markdown_file, sarif_file)
+    discussion = _discussion(hub_discussion) if hub_discussion else None
     report = merge_reports(read_reports(files), models=models, tiers=tiers)
     _show(report, json_file, markdown_file, sarif_file, template)
     code = exit_code(report, FAIL_ON[fail_on])
-    if hub_discussion:
-        _comment(report, hub_discussion, create=comment == "always" or code is not ExitCode.PASS)
+    if discussion is not None:
+        _comment(report, discussion, create=comment == "always" or code is not ExitCode.PASS)
     return code
 
 
-def _comment(report: Report, place: str, *, create: bool) -> None:
-    """Bring the comment on the Hub up to date; what fails there is told and decides nothing."""
-    from quantgate.hub_discussion import Discussion, DiscussionError, comment_on
-    from quantgate.report.markdown import COMMENT_BUDGET, to_markdown
+def _discussion(place: str) -> Discussion:
+    from quantgate.hub_discussion import Discussion
 
     try:
-        discussion = Discussion.parse(place)
+        return Discussion.parse(place)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+
+
+def _comment(report: Report, discussion: Discussion, *, create: bool) -> None:
+    """Bring the comment on the Hub up to date; what fails there is told and decides nothing."""
+    from quantgate.hub_discussion import DiscussionError, comment_on
+    from quantgate.report.markdown import COMMENT_BUDGET, to_markdown
+
     body = to_markdown(report, budget=COMMENT_BUDGET)
     try:
         click.echo(

@@ -192,7 +192,9 @@ def test_the_command_line_writes_the_report(
     file.write_text(to_json_text(report_samples.several_findings()))
     assert cli.main(command) == 1
     assert "The Hub did not take the comment" in capsys.readouterr().err
+    capsys.readouterr()
     assert cli.main(["report", str(file), "--hub-discussion", "model"]) == 2
+    assert capsys.readouterr().out == ""  # wrong usage is told before any work
 
 
 @pytest.mark.parametrize("text", ["org/model", "model#3", "org/model#0", "org/model#3x", "a/b/c#1"])
