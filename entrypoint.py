@@ -12,7 +12,7 @@ from quantgate.github.api import Api
 from quantgate.github.event import Event
 from quantgate.github.job import Job
 from quantgate.github.look import look_of
-from quantgate.github.publish import crashed, mask, publish, publish_plan, refuse
+from quantgate.github.publish import clear, crashed, mask, publish, publish_plan, refuse
 from quantgate.github.reports import read_reports
 from quantgate.github.select import Selection, SelectionError, select
 from quantgate.runner import check_models
@@ -37,6 +37,7 @@ def run(environ: Mapping[str, str], job: Job) -> int:
             # Where the reader of Git LFS looks for it.
             os.environ["GITHUB_TOKEN"] = given.github_token
         folder = job.report_folder(given.report_path)
+        clear(folder)
         job.distrust_cache()
         event = Event.from_environment(environ)
         api = Api(event, given.github_token)

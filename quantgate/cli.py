@@ -624,19 +624,20 @@ def plan(*, sources: tuple[str, ...], manifest: str | None, jobs: int) -> int:
     """
     from quantgate.exit_code import ExitCode
     from quantgate.manifest import ManifestError, parse_manifest, split_manifest
-    from quantgate.plan import matrix, plan
+    from quantgate.plan import can_be_handed_on, matrix, plan
 
     models = dict.fromkeys(sources)
     if manifest:
         try:
             text = Path(split_manifest(manifest)[0]).read_text("utf-8")
-            models |= dict.fromkeys(parse_manifest(text, manifest))
+            models |= dict.fromkeys(entry.source for entry in parse_manifest(text, manifest))
         except (OSError, UnicodeDecodeError, ManifestError) as error:
             raise click.UsageError(f"the manifest cannot be read: {error}") from None
     if not models:
         raise click.UsageError("name models, or a manifest that lists them")
-    if not all(map(str.isprintable, models)):
-        raise click.UsageError("a name with control characters cannot be handed on to another job")
+    changing = [m for m in models if not can_be_handed_on(m)]
+    if changing:
+        raise click.UsageError(f"the name {changing[0]!r} cannot be handed on to another job")
     click.echo(matrix(plan(tuple(models), jobs)))
     return ExitCode.PASS
 

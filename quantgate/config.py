@@ -61,7 +61,7 @@ def parse_config(text: str, path: str = PATH) -> Config:
     Raises:
         SettingsError: It is no YAML, or holds what it may not; all of that is named.
     """
-    value = parse_yaml(text.encode())
+    value = parse_yaml(text.encode(), unique=True)
     if isinstance(value, Defect):
         raise SettingsError(f"{path} {value.message}")
     if value is None:

@@ -73,6 +73,14 @@ def _header(file: Path) -> int:
     return length if length <= MAX_HEADER else 0  # a Git LFS pointer, or no safetensors file
 
 
+def can_be_handed_on(model: str) -> bool:
+    """Whether a name is the same after its way through the lines of an input, which are stripped.
+
+    Otherwise another model would be checked in its place.
+    """
+    return model.isprintable() and model == model.strip() != ""
+
+
 def matrix(shares: Sequence[Share]) -> str:
     """The plan as `strategy.matrix` takes it: one job each, with its number and its models."""
     jobs = [

@@ -66,7 +66,7 @@ class Settings:
         reports: JSON reports of earlier jobs to publish, instead of checking.
         expect_tiers: With reports, the tiers that every model must have been through.
         plan: How many jobs to spread the models over, instead of checking; 0 for none.
-        base_report: JSON report of the base of the change, in the checkout; empty for none.
+        base_report: JSON report of the base of the change, of the repository; empty for none.
         template: Jinja template of the repository for the comment and the summary; empty for ours.
         github_token: What the API is asked with; empty is anonymous.
         hf_token: What the Hugging Face Hub is asked with; empty is anonymous.

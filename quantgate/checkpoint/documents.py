@@ -27,13 +27,14 @@ MAX_YAML: Final = 256_000
 """Bytes of a YAML file that are parsed: PyYAML takes about a second for so many."""
 
 
-def parse_json(content: bytes) -> Any | Defect:
+def parse_json(content: bytes, *, unique: bool = False) -> Any | Defect:
     """A JSON document. Of equal keys the last wins and NaN is a number, as in Python.
 
-    A byte order mark is refused, as by `json.load` on a file that was opened as UTF-8.
+    A byte order mark is refused, as by `json.load` on a file that was opened as UTF-8. With
+    `unique`, equal keys are refused, of which another reader might take the first.
     """
     try:
-        value = json.loads(content.decode("utf-8"))
+        value = json.loads(content.decode("utf-8"), object_pairs_hook=_once if unique else None)
     except UnicodeDecodeError as error:
         return _malformed(f"is not UTF-8 at byte {error.start}")
     except ValueError as error:
@@ -43,13 +44,14 @@ def parse_json(content: bytes) -> Any | Defect:
     return _plain(value)
 
 
-def parse_yaml(content: bytes) -> Any | Defect:
-    """A YAML file of one document. A date is text."""
+def parse_yaml(content: bytes, *, unique: bool = False) -> Any | Defect:
+    """A YAML file of one document. A date is text; `unique` as for JSON."""
     if len(content) > MAX_YAML:
         message = f"has {len(content)} bytes, the limit is {MAX_YAML}"
         return Defect(DefectKind.TOO_LARGE, message)
     try:
-        value = yaml.load(content.decode("utf-8"), Loader=_Loader)  # noqa: S506 a SafeLoader
+        loader = _UniqueLoader if unique else _Loader
+        value = yaml.load(content.decode("utf-8"), Loader=loader)  # noqa: S506 a SafeLoader
     except UnicodeDecodeError as error:
         return _malformed(f"is not UTF-8 at byte {error.start}")
     except (
@@ -95,6 +97,24 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.timestamp_as_text)
+
+
+class _UniqueLoader(_Loader):
+    """Refuses a mapping with a key twice."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if len(set(keys)) < len(keys):
+            raise yaml.YAMLError("a mapping has a key twice")
+        return node
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a key twice")
+    return found
 
 
 def _malformed(message: str) -> Defect:

@@ -25,10 +25,15 @@ class Changes:
     why: str = ""
 
     def touches(self, path: str) -> bool:
-        """Whether a file, or one beneath a folder (`.` for all), may have changed."""
+        """Whether a file, or one beneath a folder (`.` for all), may have changed.
+
+        What changed above it is a submodule or a link, and all beneath is another then.
+        """
         if self.files is None or path in self.files:
             return True
-        return any(path == "." or f.startswith(f"{path}/") for f in self.files)
+        return any(
+            path == "." or f.startswith(f"{path}/") or path.startswith(f"{f}/") for f in self.files
+        )
 
 
 def changes_of(event: Event, api: Api) -> Changes:

@@ -51,21 +51,22 @@ def look_of(settings: Settings, event: Event, api: Api, workspace: Path, report:
 
     Without a `base-report`, what the last runs on the base branch have left is looked for.
 
-    On a pull request the template is that of the base branch: what is proposed does not decide
-    how it is told.
+    On a pull request both files are those of the base branch: what is proposed decides neither how
+    it is told nor what was there before.
     """
     problems = []
     before, template = None, ""
     if settings.base_report:
         try:
-            before = load_report(read_checkout(workspace, settings.base_report, MAX_BYTES) or "")
-        except (ReportError, SettingsError) as error:
+            text = _settled(settings.base_report, event, api, workspace, MAX_BYTES)
+            before = load_report(text)
+        except (ApiError, ReportError, SettingsError) as error:
             problems.append(f"{settings.base_report!r} is no report of the base: {error}")
     elif event.pull and settings.comment is not Comment.NEVER:
         before = report_before(api, event.base_ref, report)
     if settings.template:
         try:
-            template = _template(settings.template, event, api, workspace)
+            template = _settled(settings.template, event, api, workspace, MAX_TEMPLATE)
             to_markdown(Report((), ()), template=template)
         except (ApiError, TemplateError, SettingsError) as error:
             problems.append(f"{settings.template!r} is not used: {error}")
@@ -73,8 +74,8 @@ def look_of(settings: Settings, event: Event, api: Api, workspace: Path, report:
     return Look(before, template, tuple(problems))
 
 
-def _template(path: str, event: Event, api: Api, workspace: Path) -> str:
-    """The text of the template.
+def _settled(path: str, event: Event, api: Api, workspace: Path, limit: int) -> str:
+    """The text of a file that went through a review.
 
     Raises:
         ApiError: The base branch cannot be asked for it.
@@ -83,9 +84,9 @@ def _template(path: str, event: Event, api: Api, workspace: Path) -> str:
     if event.name == "workflow_run":
         raise SettingsError("what lies in the workspace was downloaded from a stranger's run")
     if event.proposes:
-        text = api.text(path, event.base, MAX_TEMPLATE)
+        text = api.text(path, event.base, limit)
     else:
-        text = read_checkout(workspace, path, MAX_TEMPLATE)
+        text = read_checkout(workspace, path, limit)
     if not text:
         raise SettingsError("there is no such file, or nothing in it")
     return text

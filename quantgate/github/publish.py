@@ -5,6 +5,7 @@ Nothing in here decides: what cannot be written becomes a warning and leaves the
 
 from __future__ import annotations
 
+import shutil
 import sys
 import traceback
 from functools import partial
@@ -14,7 +15,7 @@ from quantgate.findings import Severity
 from quantgate.github.commands import add_mask, annotate, command, stop_commands
 from quantgate.github.outputs import append_summary, write_outputs
 from quantgate.github.select import Selection, SelectionError
-from quantgate.plan import matrix, plan
+from quantgate.plan import can_be_handed_on, matrix, plan
 from quantgate.report.as_json import to_json_text
 from quantgate.report.inert import plain_prose
 from quantgate.report.places import configs_in
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 # Well below what GitHub takes as a summary, far above what anybody reads.
 MARKDOWN_BUDGET = 512 * 1024
+FILES = ("report.md", "report.json", "report.sarif")
 
 
 def publish(report: Report, job: Job, folder: Path, look: Look) -> None:
@@ -43,11 +45,8 @@ def publish(report: Report, job: Job, folder: Path, look: Look) -> None:
     for problem in look.problems:
         say(command("warning", plain_prose(problem), {"title": "quantgate"}))
     markdown = look.markdown(report, budget=MARKDOWN_BUDGET, elsewhere="the JSON report")
-    texts = {
-        "report.md": markdown,
-        "report.json": to_json_text(report),
-        "report.sarif": to_sarif_text(report, configs),
-    }
+    contents = (markdown, to_json_text(report), to_sarif_text(report, configs))
+    texts = dict(zip(FILES, contents, strict=True))
     _try("the report files", lambda: _write_files(texts, folder))
     for written in filter(None, (folder, job.cache)):
         _try("the owner of the files", partial(job.hand_over, written))
@@ -66,15 +65,28 @@ def publish(report: Report, job: Job, folder: Path, look: Look) -> None:
     set_outputs(job, values)
 
 
+def clear(folder: Path) -> None:
+    """Remove what lies where the report files will be.
+
+    In the checkout, a pull request may have put reports of its own there, which later steps would
+    take for ours if this one ended early.
+
+    Raises:
+        OSError: Something there cannot be removed.
+    """
+    for name in FILES:
+        _remove(folder / name)
+
+
 def publish_plan(chosen: Selection, job: Job) -> None:
     """Hand on the models as a matrix of jobs, and the report that each of them is to leave.
 
     Raises:
         SelectionError: A name would turn into others on its way through a list of lines.
     """
-    unprintable = [m for m in chosen.models if not m.isprintable()]
-    if unprintable:
-        raise SelectionError(f"the name {unprintable[0]!r} cannot be handed on to another job")
+    changing = [m for m in chosen.models if not can_be_handed_on(m)]
+    if changing:
+        raise SelectionError(f"the name {changing[0]!r} cannot be handed on to another job")
     shares = plan(chosen.models, chosen.settings.plan)
     # As actions/download-artifact unpacks the artifacts of examples/many-models.yml.
     left = (f"reports/quantgate-{n}/report.json" for n in range(1, len(shares) + 1))
@@ -94,7 +106,7 @@ def mask(token: str) -> None:
 def refuse(messages: tuple[str, ...], job: Job) -> None:
     """Say why there is no report; the output `verdict` is then `error`."""
     for message in messages:
-        say(command("error", message, {"title": "quantgate"}))
+        say(command("error", plain_prose(message), {"title": "quantgate"}))
     set_outputs(job, {"verdict": "error"})
 
 
@@ -123,10 +135,16 @@ def _write_files(texts: Mapping[str, str], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         path = folder / name
-        # A file or link of that name is replaced, never written through.
-        path.unlink(missing_ok=True)
+        _remove(path)
         with path.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)
+
+
+def _remove(path: Path) -> None:
+    """Remove what has this name; a link is not followed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
 
 
 def _try(what: str, action: Callable[[], None]) -> None:

@@ -6,6 +6,7 @@ branch that it goes into. What it adds to lists of models is checked all the sam
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from quantgate.github.api import ApiError
 from quantgate.github.changes import Changes, changes_of
 from quantgate.github.discover import DiscoveryError, is_model, models_in
 from quantgate.github.event import PULL_REQUEST_TARGET, WORKFLOW_RUN
+from quantgate.github.trail import trail
 from quantgate.manifest import MAX_BYTES, ManifestError, parse_manifest, split_manifest
 from quantgate.policy import Policy
 from quantgate.settings import Settings, SettingsError
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from quantgate.report.model import Report
 
 _GLOB = frozenset("*?[")
+_REVISION = re.compile(r"[\w.-]+/[\w.-]+@.+")
 MAX_CONFIG_FILE = 200_000
 
 
@@ -98,6 +101,7 @@ def select(environ: Mapping[str, str], event: Event, api: Api, workspace: Path) 
         found = named or dict.fromkeys(models_in(workspace), False)
     except DiscoveryError as error:
         raise SelectionError(str(error)) from None
+    _refuse_ways_out(found, workspace)
     changes = Changes() if settings.all else changes_of(event, api)
     chosen = _changed(found, changes, settings.base, workspace)
     return Selection(
@@ -183,6 +187,8 @@ def _expanded(lines: list[str], workspace: Path) -> list[str]:
     """The lines, patterns replaced by the model folders and header archives that they match."""
     models: list[str] = []
     for line in lines:
+        if _REVISION.fullmatch(line):
+            _refuse_double(line, workspace)
         if not _GLOB & set(line) or (workspace / line).exists():
             models.append(line)
             continue
@@ -206,6 +212,40 @@ def _within(models: Iterable[str], path: str) -> list[str]:
     return models
 
 
+def _refuse_ways_out(models: Iterable[str], workspace: Path) -> None:
+    """Stop at a link of the checkout that leads elsewhere, unless the input itself does.
+
+    Raises:
+        SelectionError: What would be checked is not what the repository holds.
+    """
+    root = workspace.resolve()
+    for model in models:
+        written = Path(model)
+        if written.is_absolute() or ".." in written.parts:
+            continue  # only the workflow's own input may say so
+        if not _resolved(root / written).is_relative_to(root):
+            raise SelectionError(f"{model!r} is behind a link that leads out of the checkout")
+
+
+def _refuse_double(model: str, workspace: Path) -> None:
+    """A pull request could put a good folder where a list means a model on the Hub.
+
+    Raises:
+        SelectionError: The checkout holds something of that name.
+    """
+    if (workspace / model).exists():
+        raise SelectionError(
+            f"{model!r} is a model on the Hub and a path of the checkout; write ./ before a path"
+        )
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # the latter: a link to itself, before Python 3.13
+        return path
+
+
 def _glob(pattern: str, workspace: Path) -> list[str]:
     if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
         raise SelectionError(f"the pattern {pattern!r} leads out of the checkout")
@@ -219,17 +259,20 @@ def _listed(manifest: str, event: Event, api: Api, workspace: Path) -> dict[str,
     if text is None:
         raise SelectionError(f"there is no manifest {path!r} in the checkout")
     try:
-        models = parse_manifest(text, manifest)
+        entries = parse_manifest(text, manifest)
     except ManifestError as error:
         raise SelectionError(str(error)) from None
-    _within(models, path)
-    before: tuple[str, ...] = ()
+    for entry in entries:
+        if entry.on_hub or _REVISION.fullmatch(entry.source):
+            _refuse_double(entry.source, workspace)
+    models = _within((e.source for e in entries), path)
+    before: set[str] = set()
     if event.has_change:
         try:
             old = api.text(path, event.base, MAX_BYTES)
-            before = parse_manifest(old, manifest) if old else ()
+            before = {e.source for e in parse_manifest(old, manifest)} if old else set()
         except (ApiError, ManifestError):
-            before = ()  # then every line counts as new
+            before = set()  # then every line counts as new
     return {m: m not in before for m in models}
 
 
@@ -243,18 +286,16 @@ def _changed(
 
 
 def _touched(source: str, changes: Changes, workspace: Path) -> bool:
-    """Whether a path of the checkout changed; what is not in the checkout did not."""
-    root, path = workspace.resolve(), workspace / source
-    if not path.exists():
-        return False
-    for place in (Path(_normal(path)), path.resolve()):
-        if not place.is_relative_to(root):
-            return True  # nothing is known of what lies elsewhere
-        if changes.touches(place.relative_to(root).as_posix()):
-            return True
-    return False
-
-
-def _normal(path: Path) -> Path:
-    """The path without `.` and `..`, links kept."""
-    return path.parent.resolve() / path.name if path.name not in {"", ".", ".."} else path.resolve()
+    """Whether a path of the checkout changed, or a link on the way to it or to one of its files."""
+    root = workspace.resolve()
+    path = root / source
+    try:
+        links = [p for p in path.iterdir() if p.is_symlink()] if path.is_dir() else []
+        places = [place for way in (path, *links) for place in trail(way)]
+    except OSError:
+        return True  # whoever cannot look cannot tell
+    # Nothing is known of what lies elsewhere.
+    return any(
+        not place.is_relative_to(root) or changes.touches(place.relative_to(root).as_posix())
+        for place in places
+    )

@@ -133,7 +133,7 @@ def test_a_crash_is_one_sentence(
     assert outputs(job) == {"verdict": "error"}
     printed = capsys.readouterr().out
     assert printed.splitlines()[-1] == (
-        "::error title=quantgate::quantgate failed, please report it: LookupError: a%0A::error::b"
+        "::error title=quantgate::quantgate failed, please report it: LookupError: a ::error::b"
     )
     assert ("Traceback" in printed) == (debug == "1")
     assert printed.startswith("::stop-commands::") == (debug == "1")
@@ -232,3 +232,38 @@ def test_the_action_reads_no_address(
     out = capsys.readouterr().out
     assert "could not be fetched" not in out
     assert source in out
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_a_report_that_was_brought_along_does_not_stay(
+    job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+):
+    """A step that uploads what lies there, however this one ended, finds ours or none."""
+    place = job.workspace / "out/report.json"
+    place.parent.mkdir()
+    precious = tmp_path / "precious.json"
+    precious.write_text("{}")
+    if kind == "file":
+        place.write_text("{}")
+    elif kind == "link":
+        place.symlink_to(precious)
+    else:
+        place.mkdir()
+        (place / "report.json").write_text("{}")
+    monkeypatch.setenv("INPUT_REPORT-PATH", "out")
+    assert ended() == 3  # there is no model
+    assert not place.exists()
+    assert precious.exists()
+
+
+def test_a_refusal_shows_what_it_quotes(
+    job: Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """A config file may hold what moves the cursor."""
+    put_model(job.workspace / "m")
+    (job.workspace / ".github").mkdir()
+    (job.workspace / ".github/quantgate.yml").write_text('rules: {"QG401\\e[2J": error}')
+    assert ended() == 2
+    printed = capsys.readouterr().out
+    assert "no such rule" in printed
+    assert "\x1b" not in printed

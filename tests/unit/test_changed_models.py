@@ -414,6 +414,105 @@ def test_a_model_behind_a_link_is_touched_where_it_lies(action: Action, changed)
     assert action.checked == ["current"]
 
 
+def test_a_link_on_the_way_is_a_change(action: Action, changed):
+    """Turned to another folder, it makes another model of the same name."""
+    for name in ("store/1/a", "store/2/a"):
+        action.put(name)
+    (action.checkout / "current").symlink_to("next")
+    (action.checkout / "next").symlink_to("store/2")
+    for link in ("current", "next", "store/2/a/config.json"):
+        changed(link)
+        action.pull_request(models="current/a")
+        assert action.checked == ["current/a"], link
+    changed("store/1/a/config.json")
+    action.pull_request(models="current/a")
+    assert action.checked == []
+
+
+def test_a_submodule_is_a_change_of_all_within(action: Action, changed):
+    """GitHub lists it as one file."""
+    action.put("vendor/models/a")
+    changed("vendor")
+    action.pull_request()
+    assert action.checked == ["vendor/models/a"]
+
+
+def test_the_target_of_a_weight_file_is_a_part_of_the_model(action: Action, changed):
+    """As in a Hub cache, whose snapshots consist of links."""
+    action.put("c/snapshots/1")
+    weights = action.checkout / "c/snapshots/1/model.safetensors"
+    (action.checkout / "c/blobs").mkdir()
+    weights.rename(action.checkout / "c/blobs/x")
+    weights.symlink_to("../../blobs/x")
+    changed("c/blobs/x")
+    assert action.pull_request() == 0
+    assert action.checked == ["c/snapshots/1"]
+
+
+def test_a_listed_model_that_is_removed_is_missed(action: Action, github: GitHubServer, changed):
+    """The list still names it."""
+    action.put("b")
+    github.set_file("m.yaml", "[a, b]", COMMITS["base"])
+    action.write("m.yaml", "[a, b]")
+    changed("a/config.json", "a/model.safetensors")
+    assert action.pull_request(manifest="m.yaml") == 3
+    assert action.checked == ["a"]
+
+
+def test_a_link_out_of_the_checkout_is_no_model(action: Action, github: GitHubServer, changed):
+    """What lies beside the checkout is not the repository's."""
+    action.put("a")
+    (action.checkout / "a").rename(action.folder / "elsewhere")
+    (action.checkout / "a").symlink_to(action.folder / "elsewhere")
+    changed("a")
+    assert action.pull_request(models="a") == 3
+    assert "'a' is behind a link that leads out of the checkout" in action.log
+
+
+@pytest.mark.parametrize(
+    "text", ["[org/a@1]", "[{repo: org/a, revision: '1'}]", "[{repo: 'org/a@1'}]"]
+)
+def test_a_folder_does_not_stand_in_for_a_model_of_the_hub(
+    action: Action, github: GitHubServer, changed, text: str
+):
+    """A good folder of that name must not answer for what will be deployed."""
+    action.put("org/a@1")
+    action.write("m.yaml", text)
+    changed("m.yaml", "org/a@1/config.json")
+    assert action.pull_request(manifest="m.yaml") == 3
+    assert "is a model on the Hub and a path of the checkout" in action.log
+    assert action.pull_request(models="org/a@1") == 3
+    assert action.pull_request(models="./org/a@1") == 0
+
+
+def test_a_repo_of_a_manifest_is_on_the_hub(action: Action):
+    """Also without a revision; a path is no repository."""
+    action.put("org/a")
+    action.write("m.yaml", "[{repo: org/a}]")
+    assert action("schedule", manifest="m.yaml") == 3
+    action.write("m.yaml", "[{path: org/a}]")
+    assert action("schedule", manifest="m.yaml") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("m.yaml", "- {model: a, repo: org/bad}", "names several models"),
+        ("m.yaml", "- {model: org/bad, model: a}", "a key twice"),
+        ("m.json", '[{"model": "org/bad", "model": "a"}]', "a key twice"),
+        (CONFIG, "fail-on: error\nfail-on: never", "a key twice"),
+    ],
+)
+def test_what_two_readers_would_read_differently_stops_the_gate(
+    action: Action, name: str, text: str, said: str
+):
+    """The one that deploys might take the other model."""
+    action.put("a")
+    action.write(name, text)
+    assert action("schedule", manifest="" if name == CONFIG else name) in {2, 3}
+    assert said in action.log
+
+
 @pytest.mark.parametrize(
     ("event", "said"),
     [("pull_request_target", "must not come near them"), ("workflow_run", "nothing is checked")],

@@ -28,11 +28,34 @@ def test_comment_tells_what_the_change_brought(action: Action, github: GitHubSer
     action("schedule")
     base = (action.folder / "run0/quantgate/report.json").read_text()
     action.put("a", broken=True)
-    action.write("base.json", base)
+    github.set_file("base.json", base, COMMITS["base"])
 
     assert action.pull_request(all="true", base_report="base.json") == 1
     assert "Against the base: 1 new finding." in body(github)
     assert "Against the base: 1 new finding." in (action.folder / "run1/summary").read_text()
+
+
+def test_a_pull_request_does_not_say_what_was_there_before(
+    action: Action, github: GitHubServer
+) -> None:
+    """A report that it brings along would call its findings old ones."""
+    action.put("a", broken=True)
+    action("schedule")
+    action.write("base.json", (action.folder / "run0/quantgate/report.json").read_text())
+
+    assert action.pull_request(all="true", base_report="base.json") == 1
+    assert "'base.json' is no report of the base: there is no such file" in action.log
+    assert "Against the base" not in body(github)
+
+
+def test_on_a_branch_its_own_base_report_is_read(action: Action) -> None:
+    """Nothing is proposed there."""
+    action.put("a", broken=True)
+    action("schedule")
+    action.write("base.json", (action.folder / "run0/quantgate/report.json").read_text())
+
+    assert action("schedule", base_report="base.json") == 1
+    assert "Against the base: 1 " in (action.folder / "run1/summary").read_text()
 
 
 @pytest.mark.parametrize("text", [None, "{", '{"schema_version": 1}'])
@@ -42,7 +65,7 @@ def test_unusable_base_report_changes_nothing_else(
     """The gate says what is wrong with it, and compares with nothing."""
     action.put("a", broken=True)
     if text is not None:
-        action.write("base.json", text)
+        github.set_file("base.json", text, COMMITS["base"])
 
     assert action.pull_request(all="true", base_report="base.json") == 1
     assert "'base.json' is no report of the base" in action.log

@@ -113,7 +113,10 @@ def test_a_plan_without_models_brings_the_comment_up_to_date(action: Action, git
     assert "### ✅" in github.comments[3][0]["body"]
 
 
-def test_a_folder_whose_name_is_two_lines_stops_the_plan(action: Action):
-    """A pull request could otherwise put another model in its place."""
-    action.put("a\nb")
+@pytest.mark.parametrize("name", ["a\nb", " a", "a\u3000", "a\u2028b"])
+def test_a_folder_whose_name_would_not_arrive_stops_the_plan(action: Action, name: str):
+    """A pull request could otherwise have another model checked in its place."""
+    action.put("a")
+    action.put(name)
     assert action("schedule", plan="2") == 3
+    assert cli.main(["plan", name]) == 2
