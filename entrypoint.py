@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from quantgate.exit_code import ExitCode, exit_code
-from quantgate.github.announce import announce
+from quantgate.github.announce import announce, announce_refusal
 from quantgate.github.api import Api
 from quantgate.github.event import Event
 from quantgate.github.job import Job
@@ -24,12 +25,16 @@ if TYPE_CHECKING:
     from quantgate.report.model import Report
 
 
+CRASHED = "quantgate itself failed; the log of the job says how."
+
+
 def run(environ: Mapping[str, str], job: Job) -> int:
     """Check the models that the change touches, and say what was found; the exit code."""
+    usable = Settings.usable(environ)
+    for token in (usable.github_token, usable.hf_token):
+        mask(token)
     try:
         given = Settings.from_environment(environ)
-        mask(given.github_token)
-        mask(given.hf_token)
         if given.hf_token:
             # Where the client of the Hub looks for it.
             os.environ["HF_TOKEN"] = given.hf_token
@@ -49,17 +54,23 @@ def run(environ: Mapping[str, str], job: Job) -> int:
                 return ExitCode.PASS
         report = _report(chosen, job)
     except SettingsError as error:
-        refuse(error.problems, job)
-        return ExitCode.USAGE
+        return _refused(error.problems, environ, job, ExitCode.USAGE)
     except SelectionError as error:
-        refuse((str(error),), job)
-        return ExitCode.UNVERIFIED
+        return _refused((str(error),), environ, job, ExitCode.UNVERIFIED)
     code = exit_code(report, chosen.settings.fail_on)
     look = look_of(chosen.settings, event, api, job.workspace, report)
     publish(report, job, folder, look)
     announce(report, event, api, chosen.settings, job, look=look, blocks=code != ExitCode.PASS)
     # The second workflow only tells what the first one has decided.
     return ExitCode.PASS if event.name == "workflow_run" else code
+
+
+def _refused(
+    problems: tuple[str, ...], environ: Mapping[str, str], job: Job, code: ExitCode
+) -> ExitCode:
+    refuse(problems, job)
+    announce_refusal(problems, environ, job)
+    return code
 
 
 def _report(chosen: Selection, job: Job) -> Report:
@@ -89,6 +100,8 @@ def main() -> None:
         code = run(os.environ, job)
     except Exception as error:  # the last resort: a crash is told in one sentence
         crashed(error, job)
+        with suppress(Exception):  # it may have failed before
+            announce_refusal((CRASHED,), os.environ, job)
         code = ExitCode.INTERNAL
     sys.exit(code)
 

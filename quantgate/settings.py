@@ -6,6 +6,7 @@ input that was not given as an empty one. Defaults live here and nowhere else.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
@@ -26,6 +27,8 @@ FAIL_ON: Mapping[str, Severity | None] = {
 }
 
 
+# It becomes a part of an HTML comment, which ends with `--`.
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 # GitHub: a matrix makes at most 256 jobs.
 MAX_JOBS = 256
 
@@ -68,6 +71,7 @@ class Settings:
         plan: How many jobs to spread the models over, instead of checking; 0 for none.
         base_report: JSON report of the base of the change, of the repository; empty for none.
         template: Jinja template of the repository for the comment and the summary; empty for ours.
+        comment_key: Which of several comments of one pull request is this gate's.
         github_token: What the API is asked with; empty is anonymous.
         hf_token: What the Hugging Face Hub is asked with; empty is anonymous.
         report_path: Folder for the report files; empty means one in the runner's temporary folder.
@@ -84,6 +88,7 @@ class Settings:
     base: str = NONE
     lfs: Lfs = Lfs.AUTO
     comment: Comment = Comment.ON_FAILURE
+    comment_key: str = ""
     reports: tuple[str, ...] = ()
     expect_tiers: tuple[str, ...] = ()
     plan: int = 0
@@ -107,22 +112,34 @@ class Settings:
         Raises:
             SettingsError: At least one value is not allowed; all of them are named.
         """
+        values, problems = cls._read(environ, file or {}, path)
+        if problems:
+            raise SettingsError(*problems)
+        return cls(**values)
+
+    @classmethod
+    def usable(cls, environ: Mapping[str, str]) -> Self:
+        """What can be read of the inputs; one with a bad value is as if it were not given."""
+        return cls(**cls._read(environ, {}, "")[0])
+
+    @classmethod
+    def _read(
+        cls, environ: Mapping[str, str], file: Mapping[str, str], path: str
+    ) -> tuple[dict[str, Any], list[str]]:
         values: dict[str, Any] = {}
         problems: list[str] = []
         for item in fields(cls):
             name = input_name(item.name)
             text, place = environ.get(f"INPUT_{name.upper()}", "").strip(), f"input {name}"
             if not text:
-                text, place = (file or {}).get(name, "").strip(), f"{path}: {name}"
+                text, place = file.get(name, "").strip(), f"{path}: {name}"
             if not text:
                 continue
             try:
                 values[item.name] = _READERS[item.name](text)
             except ValueError as error:
                 problems.append(f"{place}: {error}")
-        if problems:
-            raise SettingsError(*problems)
-        return cls(**values)
+        return values, problems
 
 
 def input_name(field: str) -> str:
@@ -190,6 +207,12 @@ def _lfs(text: str) -> Lfs:
         raise ValueError(f"{text!r} is none of {', '.join(Lfs)}") from None
 
 
+def _comment_key(text: str) -> str:
+    if not _KEY.fullmatch(text) or "--" in text:
+        raise ValueError(f"{text!r} is not a word of letters, digits, '.', '_' and single '-'")
+    return text
+
+
 def _jobs(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_JOBS:
         raise ValueError(f"{text!r} is not a number from 1 to {MAX_JOBS}")
@@ -220,6 +243,7 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "base": _source,
     "lfs": _lfs,
     "comment": _comment,
+    "comment_key": _comment_key,
     "reports": _lines,
     "expect_tiers": _tiers,
     "plan": _jobs,

@@ -1,7 +1,7 @@
 """GitHub's REST API through PyGithub: the few calls that the action makes, and nothing else.
 
-Retries on secondary rate limits and server errors are PyGithub's own; each wait is bounded here,
-because a job that sleeps an hour for a limit to reset helps nobody.
+A request that meets a secondary rate limit or a server error is made again (`retry.py`); each wait
+is bounded, because a job that sleeps an hour for a limit to reset helps nobody.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
     from quantgate.github.event import Event
 
-TIMEOUT = 30
-TRIES = 5
-MAX_WAIT = 90  # seconds
+TIMEOUT = 30  # seconds
 # GitHub: at most 3,000 files of a pull request are listed, with 100 on a page.
 MAX_PULL_FILES = 3000
 # An author's name where the API does not tell it: that of the token of every workflow.
@@ -85,7 +83,9 @@ class Api:
     @cached_property
     def _github(self) -> Github:
         # Slow to import, and a run at a terminal or on a schedule never needs it.
-        from github import Auth, Github, GithubRetry  # noqa: PLC0415
+        from github import Auth, Github  # noqa: PLC0415
+
+        from quantgate.github.retry import retry  # noqa: PLC0415
 
         return Github(
             auth=Auth.Token(self._token) if self._token else None,
@@ -93,13 +93,7 @@ class Api:
             timeout=TIMEOUT,
             user_agent="quantgate",
             per_page=100,
-            retry=GithubRetry(
-                total=TRIES,
-                backoff_factor=0.5,
-                secondary_rate_wait=MAX_WAIT / 2,
-                max_rate_limit_wait=MAX_WAIT,
-                retry_after_max=MAX_WAIT,
-            ),
+            retry=retry(),
             seconds_between_requests=0,
             seconds_between_writes=1,
             lazy=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -13,6 +14,11 @@ from quantgate.settings import Comment as When
 if TYPE_CHECKING:
     from quantgate.github.api import Api, Comment
     from quantgate.github.event import Event
+
+
+# How often a comment is looked for and written, and the seconds between.
+TRIES = 3
+PAUSE = 2.0
 
 
 class Done(StrEnum):
@@ -36,7 +42,15 @@ class Posted:
     forbidden: bool = False
 
 
-def post(api: Api, number: int, body: str, when: When, *, blocks: bool) -> Posted:
+_NOTHING = Posted(Done.NONE)
+
+
+def marker(key: str = "") -> str:
+    """What a comment begins with; gates with different keys keep a comment each."""
+    return f"{MARKER.removesuffix(' -->')} {key} -->" if key else MARKER
+
+
+def post(api: Api, number: int, body: str, when: When, *, blocks: bool, key: str = "") -> Posted:
     """Bring the comment of a pull request up to date.
 
     Args:
@@ -45,27 +59,43 @@ def post(api: Api, number: int, body: str, when: When, *, blocks: bool) -> Poste
         body: The comment, which begins with the marker.
         when: `on-failure` writes the first comment only if the gate is closed.
         blocks: Whether the gate is closed.
+        key: Which of several comments.
     """
     if when is When.NEVER:
         return Posted(Done.NONE)
     if not body.startswith(MARKER):
         raise ValueError("a comment without its marker would never be found again")
+    body = marker(key) + body.removeprefix(MARKER)
+    first = when is When.ALWAYS or blocks
     try:
-        mine = _mine(api, number)
-        if mine is None:
-            if when is When.ON_FAILURE and not blocks:
-                return Posted(Done.NONE)
-            return Posted(Done.CREATED, api.create_comment(number, body).url)
-        if _same(mine.body, body):
-            return Posted(Done.UNCHANGED, mine.url)
-        return Posted(Done.UPDATED, api.update_comment(number, mine, body).url)
+        for _ in range(TRIES - 1):
+            try:
+                return _brought(api, number, body, marker(key), first=first)
+            except ApiError as error:
+                # Without a good answer it may have been written, and a comment may be removed
+                # between the look and the change: look again.
+                if error.status not in {0, 404} and error.status < 500:
+                    raise
+            time.sleep(PAUSE)
+        return _brought(api, number, body, marker(key), first=first)
     except ApiError as error:
-        return Posted(Done.REFUSED, why=str(error), forbidden=error.status in {401, 403, 404})
+        # Of a locked conversation GitHub says so itself, and no permission helps.
+        forbidden = error.status in {401, 403, 404} and "locked" not in str(error)
+        return Posted(Done.REFUSED, why=str(error), forbidden=forbidden)
 
 
-def _mine(api: Api, number: int) -> Comment | None:
+def _brought(api: Api, number: int, body: str, start: str, *, first: bool) -> Posted:
+    mine = _mine(api, number, start)
+    if mine is None:
+        return Posted(Done.CREATED, api.create_comment(number, body).url) if first else _NOTHING
+    if _same(mine.body, body):
+        return Posted(Done.UNCHANGED, mine.url)
+    return Posted(Done.UPDATED, api.update_comment(number, mine, body).url)
+
+
+def _mine(api: Api, number: int, start: str) -> Comment | None:
     """The first comment that is ours: anybody can write the marker, and only we are the author."""
-    marked = [c for c in api.comments(number) if c.body.startswith(MARKER)]
+    marked = [c for c in api.comments(number) if c.body.startswith(start)]
     if not marked:
         return None
     author = api.viewer()

@@ -10,10 +10,12 @@ import re
 from typing import TYPE_CHECKING
 
 from quantgate.report.compare import compare_reports
-from quantgate.report.templating import TemplateError, render
+from quantgate.report.templating import TemplateError, render, render_refusal
 from quantgate.report.view import LEVELS, view
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from quantgate.report.model import Report
 
 MARKER = "<!-- quantgate:report -->"
@@ -22,6 +24,7 @@ MARKER = "<!-- quantgate:report -->"
 COMMENT_BUDGET = 60_000
 SUMMARY_BUDGET = 1024 * 1024 - 16 * 1024
 MINIMUM_BUDGET = 20_000
+MAX_PROBLEMS = 20
 # No line of a finding, name or model is shorter: what need not be rendered to know it is too long.
 _SHORTEST_LINE = 20
 
@@ -65,3 +68,8 @@ def to_markdown(
     if template:
         raise TemplateError(f"the template gives more than {budget:,} bytes at any detail")
     raise AssertionError("the shortest report is longer than MINIMUM_BUDGET")
+
+
+def refusal(problems: Sequence[str]) -> str:
+    """What a comment says where there is no report, because the gate could not run."""
+    return f"{MARKER}\n{_tidy(render_refusal(problems[:MAX_PROBLEMS]))}"

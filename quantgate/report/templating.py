@@ -17,7 +17,7 @@ from quantgate.report.compare import Change
 from quantgate.report.inert import Inert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jinja2 import Environment, Template
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from quantgate.report.model import ModelReport
     from quantgate.report.view import View
 
-TITLE, BODY = "_title.md.j2", "report.md.j2"
+TITLE, BODY, REFUSED = "_title.md.j2", "report.md.j2", "_refused.md.j2"
 MAX_TEMPLATE = 64 * 1024
 
 
@@ -164,6 +164,11 @@ def _compiled(custom: str) -> Template:
     except TemplateSyntaxError as error:
         place = f"line {error.lineno}: {inert.plain(error.message or '', 200)}"
         raise TemplateError(f"the template, {place}") from None
+
+
+def render_refusal(problems: Sequence[str]) -> str:
+    """Why there is no report."""
+    return environment().get_template(REFUSED).render({"problems": problems})
 
 
 def render(shown: View, elsewhere: str, custom: str = "") -> str:

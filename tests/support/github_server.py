@@ -92,6 +92,7 @@ class Fault:
     status: int
     message: str = ""
     headers: dict[str, str] = field(default_factory=dict)
+    after: bool = False  # only once it was done
 
 
 class GitHubServer:
@@ -101,6 +102,7 @@ class GitHubServer:
         self.prefix = prefix
         self.bot = bot
         self.may_write = True
+        self.gone_when_changed = False
         self.pulls: dict[int, PullRequest] = {}
         self.comments: dict[int, list[dict[str, Any]]] = {}
         self.reviews: list[dict[str, Any]] = []
@@ -196,6 +198,8 @@ class GitHubServer:
         return 201, self.add_comment(int(number), self.bot, body["body"])
 
     def patch_comment(self, number: str, body: dict[str, Any], **_: Any) -> Any:
+        if self.gone_when_changed:
+            self.comments.clear()
         for comment in (c for comments in self.comments.values() for c in comments):
             if comment["id"] == int(number):
                 if comment["user"]["login"] != self.bot:
@@ -309,6 +313,10 @@ class _Handler(BaseHTTPRequestHandler):
         fault = next((f for f in self.github.faults if self._meets(f, url.path)), None)
         if fault:
             self.github.faults.remove(fault)
+            if fault.after:
+                request = self._request(url.path, url.query, data)
+                assert request
+                self._answer(url.path, url.query, data)
             self._send(fault.status, {"message": fault.message}, fault.headers)
             return
         if url.path.startswith("/store/"):
@@ -340,24 +348,11 @@ class _Handler(BaseHTTPRequestHandler):
         if request is None:
             self._send(422, {"message": "Validation Failed"})
             return
-        answer = next(
-            (
-                (name, m.groupdict())
-                for method, pattern, name in ROUTES
-                if method == self.command and (m := re.fullmatch(pattern, path))
-            ),
-            None,
-        )
-        if answer is None:
-            self._send(404, {"message": "Not Found"})
-            return
-        name, parts = answer
         if self.command != "GET" and not self.github.may_write:
             self._send(403, {"message": "Resource not accessible by integration"})
             return
+        status, value = self._answer(path, query, data)
         parameters = {k: v[0] for k, v in parse_qs(query).items()}
-        body = json.loads(data) if data else {}
-        status, value = getattr(self.github, name)(**parts, query=parameters, body=body)
         links: dict[str, str] = {}
         if isinstance(value, list):
             value, links = self._page(path, value, parameters)
@@ -368,6 +363,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(status, {"message": "Not Found" if status == 404 else "Forbidden"})
             return
         self._send(status, value, links, request)
+
+    def _answer(self, path: str, query: str, data: bytes) -> tuple[int, Any]:
+        for method, pattern, name in ROUTES:
+            match = re.fullmatch(pattern, path)
+            if match and method == self.command:
+                parameters = {k: v[0] for k, v in parse_qs(query).items()}
+                body = json.loads(data) if data else {}
+                answer = getattr(self.github, name)
+                return answer(**match.groupdict(), query=parameters, body=body)
+        return 404, None
 
     def _page(
         self, path: str, items: list[Any], query: dict[str, str]

@@ -78,7 +78,7 @@ def test_an_unanswered_question_means_everything(
     action: Action, github: GitHubServer, changed, status: int, monkeypatch: pytest.MonkeyPatch
 ):
     """The gate does not open because GitHub did not say what changed."""
-    monkeypatch.setattr("quantgate.github.api.TRIES", 1)
+    monkeypatch.setattr("quantgate.github.retry.TRIES", 1)
     action.put("a", broken=True)
     changed("README.md")
     github.faults += [Fault("GET", "/pulls/3$", status, "no")] * (2 if status == 500 else 1)

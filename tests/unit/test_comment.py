@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from quantgate.report.markdown import COMMENT_BUDGET, MARKER
@@ -155,6 +157,157 @@ def test_a_limit_that_resets_much_later_is_not_waited_for(action: Action, github
     assert "rate limit exceeded" in action.log
 
 
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for."""
+    monkeypatch.setattr("quantgate.github.comment.PAUSE", 0)
+
+
+def test_an_answer_that_got_lost_gives_no_second_comment(
+    action: Action, github: GitHubServer, hurried: None
+):
+    """GitHub wrote it and said 502: it is found, and not written again."""
+    action.put("a", broken=True)
+    github.faults.append(Fault("POST", "/issues/3/comments", 502, "Bad gateway", after=True))
+    assert action.pull_request() == 1
+    assert action.outputs["comment"] == "unchanged"
+    assert len(bodies(github)) == 1
+    assert len(github.writes()) == 1
+
+
+def test_a_server_error_is_tried_again(action: Action, github: GitHubServer, hurried: None):
+    """Nothing was written, so that it is written now; a change is made again as well."""
+    action.put("a", broken=True)
+    github.faults.append(Fault("POST", "/issues/3/comments", 500, "Oops"))
+    assert action.pull_request() == 1
+    assert action.outputs["comment"] == "created"
+    action.put("a")
+    github.faults.append(Fault("PATCH", "/issues/comments/", 500, "Oops"))
+    assert action.pull_request() == 0
+    assert action.outputs["comment"] == "updated"
+    assert len(bodies(github)) == 1
+
+
+def test_a_server_that_keeps_failing_costs_the_comment_only(
+    action: Action, github: GitHubServer, hurried: None
+):
+    """The warning says what GitHub said."""
+    action.put("a", broken=True)
+    github.faults += [Fault("POST", "/issues/3/comments", 503, "Down") for _ in range(3)]
+    assert action.pull_request() == 1
+    assert action.outputs["comment"] == "refused"
+    assert "GitHub answered 503: Down" in action.log
+
+
+def test_a_comment_that_is_removed_meanwhile_is_written_anew(
+    action: Action, github: GitHubServer, hurried: None
+):
+    """Between the look and the change somebody deleted it."""
+    action.put("a", broken=True)
+    github.add_comment(3, BOT, f"{MARKER}\nold")
+    github.gone_when_changed = True
+    assert action.pull_request() == 1
+    assert action.outputs["comment"] == "created"
+    (body,) = bodies(github)
+    assert body.startswith(f"{MARKER}\n### ❌")
+
+
+def test_a_locked_conversation_is_not_called_a_fork(action: Action, github: GitHubServer):
+    """Another permission would not help."""
+    action.put("a", broken=True)
+    text = "Unable to create comment because issue is locked."
+    github.faults.append(Fault("POST", "/issues/3/comments", 403, text))
+    assert action.pull_request() == 1
+    assert action.outputs["comment"] == "refused"
+    assert "issue is locked." in action.log
+    assert "fork" not in action.log
+
+
+def test_two_gates_keep_a_comment_each(action: Action, github: GitHubServer):
+    """Each finds its own by the key, and turns it green alone."""
+    action.put("a", broken=True)
+    for key in ("", "gpu", "gpu-2"):
+        action.pull_request(comment_key=key)
+        assert action.outputs["comment"] == "created"
+    assert [b.splitlines()[0] for b in bodies(github)] == [
+        "<!-- quantgate:report -->",
+        "<!-- quantgate:report gpu -->",
+        "<!-- quantgate:report gpu-2 -->",
+    ]
+    action.put("a")
+    action.pull_request(comment_key="gpu")
+    assert ["✅" in b for b in bodies(github)] == [False, True, False]
+
+
+@pytest.mark.parametrize("key", ["-->", "a--b", "a b", "ä", "x" * 61])
+def test_a_key_is_a_word(action: Action, github: GitHubServer, key: str):
+    """It stands in an HTML comment; with a bad one, no comment is touched."""
+    github.add_comment(3, BOT, f"{MARKER}\nold")
+    action.put("a")
+    assert action.pull_request(comment_key=key) == 2
+    assert bodies(github) == [f"{MARKER}\nold"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "code", "said"),
+    [
+        ({"fail_on": "maybe"}, 2, "is none of error"),
+        ({"manifest": "none.yaml"}, 3, "there is no manifest"),
+    ],
+)
+def test_a_gate_that_cannot_run_does_not_leave_its_comment_green(
+    action: Action, github: GitHubServer, inputs: dict[str, str], code: int, said: str
+):
+    """What it says is of an older commit."""
+    action.put("a")
+    action.pull_request(comment="always")
+    assert action.pull_request(**inputs) == code
+    (body,) = bodies(github)
+    assert body.startswith(f"{MARKER}\n### ❓ quantgate could not run")
+    assert said in body
+    assert action.outputs["verdict"] == "error"
+    assert action.outputs["comment"] == "updated"
+    assert action.log.startswith("::add-mask::secret-token\n")
+
+
+def test_a_gate_that_cannot_run_writes_no_first_comment(action: Action, github: GitHubServer):
+    """The job has failed with a message already; and `never` holds."""
+    assert action.pull_request(fail_on="maybe") == 2
+    assert bodies(github) == []
+    github.add_comment(3, BOT, f"{MARKER}\nold")
+    calls = len(github.calls)
+    assert action.pull_request(fail_on="maybe", comment="never") == 2
+    assert len(github.calls) == calls
+
+
+def test_a_crash_is_told_in_the_comment(
+    action: Action, github: GitHubServer, monkeypatch: pytest.MonkeyPatch
+):
+    """Without its text, which nobody has read before."""
+
+    def crash(*_: object, **__: object) -> None:
+        raise LookupError("secret")
+
+    action.put("a")
+    action.pull_request(comment="always")
+    monkeypatch.setattr("entrypoint.check_models", crash)
+    assert action.pull_request() == 4
+    (body,) = bodies(github)
+    assert "### ❓ quantgate could not run" in body
+    assert "secret" not in body
+
+
+def test_reasons_are_inert(action: Action, github: GitHubServer):
+    """A pull request chooses the names that a refusal quotes."""
+    github.add_comment(3, BOT, f"{MARKER}\nold")
+    action.write("m.yaml", "['../@org/team <img src=x> [a](http://b)']")
+    assert action.pull_request(manifest="m.yaml") == 3
+    (body,) = bodies(github)
+    assert "leads out of the checkout" in body
+    outside = re.sub(r"`[^`]*`", "", body.removeprefix(MARKER))
+    assert not set("@<[") & set(outside)
+
+
 def test_an_enterprise_server_is_asked_below_its_path(
     tmp_path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -235,6 +388,16 @@ def test_what_is_no_report_is_not_shown(
     assert reported("workflow_run", RUN, reports="quantgate/report.json") == 3
     assert said in reported.log
     assert bodies(github) == []
+
+
+def test_a_first_workflow_without_a_report_does_not_leave_the_comment_green(
+    reported: Action, github: GitHubServer
+):
+    """It had a bad input, or was made to stop."""
+    github.add_comment(3, BOT, f"{MARKER}\n### ✅ old")
+    assert reported("workflow_run", RUN, reports="nothing/report.json") == 3
+    (body,) = bodies(github)
+    assert "### ❓ quantgate could not run" in body
 
 
 def test_a_config_that_was_downloaded_is_not_read(reported: Action, github: GitHubServer):
