@@ -1,7 +1,7 @@
 """Spread models over jobs: GitHub Actions runs them side by side, each with an equal share.
 
 What a check costs grows with the headers, so these are weighed: one read of eight bytes per weight
-file, and nothing of what lies elsewhere.
+file, and of models on the Hub what the header cache knows. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from quantgate.checkpoint.header import MAX_HEADER
 from quantgate.checkpoint.raw import WEIGHT_SUFFIX
+from quantgate.checkpoint.sources import is_hub_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,11 +56,16 @@ def plan(models: Sequence[str], jobs: int) -> tuple[Share, ...]:
 
 
 def header_bytes(source: str) -> int:
-    """Bytes of the headers of a model folder, or of an archive; 0 where they are not known."""
+    """Bytes of the headers of a folder, an archive or a kept model of the Hub; 0 if not known."""
     path = Path(source)
     try:
         if path.is_file():
             return path.stat().st_size
+        if is_hub_id(source):
+            # The client of the Hub takes longer to import than most plans to make.
+            from quantgate.checkpoint.hub import kept_header_bytes  # noqa: PLC0415
+
+            return kept_header_bytes(source)
         return sum(map(_header, path.glob(f"*{WEIGHT_SUFFIX}")))
     except OSError:
         return 0

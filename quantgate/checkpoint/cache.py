@@ -20,6 +20,7 @@ VARIABLE: Final = "QUANTGATE_CACHE"
 MAX_SIZE: Final = 512_000_000
 """Bytes that the cache may take; a model of 178,000 tensors takes 45 MB."""
 
+_DIGEST = hashlib.sha256().digest_size  # before each entry
 _OFF = frozenset({"0", "off", "no", "none"})
 
 
@@ -39,8 +40,16 @@ class Cache:
             os.utime(path)
         except OSError:
             return None
-        digest, entry = content[:32], content[32:]
+        digest, entry = content[:_DIGEST], content[_DIGEST:]
         return entry if hashlib.sha256(entry).digest() == digest else None
+
+    def size(self, *key: str) -> int:
+        """Bytes of the entry under this key, unread; 0 if there is none."""
+        path = self._path(key)
+        try:
+            return max(0, path.stat().st_size - _DIGEST) if path else 0
+        except OSError:
+            return 0
 
     def put(self, entry: bytes, *key: str) -> None:
         """Keep an entry; it is there in full or not at all."""

@@ -140,6 +140,34 @@ def read_hub(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
+def kept_header_bytes(source: str, *, endpoint: str = "", cache: Cache | None = None) -> int:
+    """Bytes of a model's headers, as far as the cache knows all of them; else 0. Asks nobody.
+
+    Only a commit is known there: what a branch is now, the Hub would have to say.
+    """
+    cache = default_cache() if cache is None else cache
+    try:
+        repository = parse_source(source, endpoint)
+    except SourceError:
+        return 0
+    kept = cache.get(*_listing_key(repository), repository.revision)
+    if kept is None:
+        return 0
+    files = (f for f in _kept_listing(kept).files if "/" not in f.name)
+    sizes = [
+        cache.size(*_header_key(repository, f)) for f in files if f.name.endswith(WEIGHT_SUFFIX)
+    ]
+    return sum(sizes) if all(sizes) else 0
+
+
+def _listing_key(repository: Repository) -> tuple[str, ...]:
+    return ("listing", repository.endpoint, repository.id)
+
+
+def _header_key(repository: Repository, file: _File) -> tuple[str, ...]:
+    return ("header", repository.endpoint, file.oid, str(file.size))
+
+
 class _Reader:
     """Reads one repository."""
 
@@ -198,7 +226,7 @@ class _Reader:
             SourceError: There is none, or the Hub does not tell.
         """
         repository = self.repository
-        key = ("listing", repository.endpoint, repository.id)
+        key = _listing_key(repository)
         if _COMMIT.fullmatch(repository.revision):
             kept = self.cache.get(*key, repository.revision)
             if kept is not None:
@@ -359,8 +387,7 @@ class _Reader:
             self.parsed[raw] = weights_of(raw)
 
     def _header_key(self, name: str) -> tuple[str, ...]:
-        file = self.files[name]
-        return ("header", self.repository.endpoint, file.oid, str(file.size))
+        return _header_key(self.repository, self.files[name])
 
     def _kept_range(self, name: str, begin: int, end: int) -> bytes:
         """A part of a weight file, from the cache if it was read before."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from quantgate.checkpoint.model import Checkpoint
 
-__all__ = ["SourceError", "open_checkpoint", "open_repository", "read_source"]
+__all__ = ["SourceError", "is_hub_id", "open_checkpoint", "open_repository", "read_source"]
 
 _HUB = "hf://"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]*://")
@@ -115,7 +115,8 @@ def _is_archive(source: str) -> bool:
     return source.endswith(SUFFIX) and Path(source).is_file()
 
 
-def _is_hub_id(source: str) -> bool:
+def is_hub_id(source: str) -> bool:
+    """Whether a source is read from the Hub: nothing here has its name, or it says so."""
     if source.startswith(_HUB):
         return True
     return _HUB_ID.fullmatch(source) is not None and not _exists(source)
@@ -131,5 +132,5 @@ def _read_hub(source: str, *, scalars: bool = False) -> RawCheckpoint:
 _READERS = (
     _Reader(_is_folder, read_folder),
     _Reader(_is_archive, read_archive),
-    _Reader(_is_hub_id, _read_hub),
+    _Reader(is_hub_id, _read_hub),
 )

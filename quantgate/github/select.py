@@ -235,7 +235,8 @@ def _refuse_double(model: str, workspace: Path) -> None:
     """
     if (workspace / model).exists():
         raise SelectionError(
-            f"{model!r} is a model on the Hub and a path of the checkout; write ./ before a path"
+            f"{model!r} is a model on the Hub and a path of the checkout; write hf:// or ./ "
+            "before it"
         )
 
 

@@ -19,13 +19,15 @@ from huggingface_hub.utils import close_session
 
 from quantgate.checkpoint.archive import read_archive
 from quantgate.checkpoint.cache import Cache
-from quantgate.checkpoint.hub import read_hub
+from quantgate.checkpoint.hub import kept_header_bytes, read_hub
 from quantgate.checkpoint.local import read_folder
 from quantgate.checkpoint.model import Defect, DefectKind
 from quantgate.checkpoint.raw import RawCheckpoint, SourceError, assemble
 from quantgate.checkpoint.transport import Limits
 from quantgate.cli import main
 from quantgate.findings import Verdict
+from quantgate.plan import header_bytes as header_size
+from quantgate.plan import plan
 from quantgate.runner import check_models
 from tests.support.build import data_size, header_bytes, healthy, write_checkpoint
 from tests.support.hub_models import good_model, model_files, weight_content
@@ -516,3 +518,56 @@ def test_progress_is_for_a_terminal(
 def test_client_is_the_major_that_was_tested() -> None:
     """The helpers of huggingface_hub that are used belong to its second major."""
     assert huggingface_hub.__version__.startswith("2.")
+
+
+def test_a_second_run_goes_on_where_the_first_one_ended(hub: FakeHub) -> None:
+    """What was read before is not asked for again, and only the rest is."""
+    names = [f"org/m{n}" for n in range(3)]
+    for name in names:
+        config, tensors = healthy("gptq")
+        head = header_bytes(tensors, {"name": name})
+        weights = Content(head, len(head) + data_size(tensors))
+        hub.add(
+            name, {"config.json": json.dumps(config).encode(), f"{name[4:]}.safetensors": weights}
+        )
+    sources = [f"{name}@{hub.repos[name].commit}" for name in names]
+    hub.misbehaviours.append(Misbehaviour("403", name=r"m1\.safetensors"))
+    first = [m.verdict for m in check_models(sources).models]
+    assert first == [Verdict.PASS, Verdict.UNVERIFIED, Verdict.PASS]
+
+    hub.misbehaviours.clear()
+    before = len(hub.seen)
+    again = check_models(sources).models
+    assert [m.verdict for m in again] == [Verdict.PASS] * 3
+    assert [m.stats.requests for m in again] == [0, len(hub.seen) - before, 0]
+    assert {s.path.rpartition("/")[2] for s in hub.requests("hub")[-2:]} >= {"m1.safetensors"}
+
+
+def test_a_plan_weighs_what_was_read_before(hub: FakeHub) -> None:
+    """Models of a known commit by their headers, the others like the usual one; nobody is asked."""
+    config, tensors = healthy("gptq")
+    head = header_bytes(tensors, {"note": "x" * 50_000})
+    weights = Content(head, len(head) + data_size(tensors))
+    files = {"config.json": json.dumps(config).encode(), "model.safetensors": weights}
+    large = f"org/large@{hub.add('org/large', files).commit}"
+    small = f"{ID}@{hub.repos[ID].commit}"
+    check_models([large, small])
+    before = len(hub.seen)
+    sizes = {s: header_size(s) for s in (large, small)}
+    assert sizes[large] > 2 * sizes[small] > 0
+    assert header_size(ID) == header_size(f"org/unknown@{'0' * 40}") == 0
+    shares = plan([small, f"org/unknown@{'0' * 40}", large], 2)
+    assert (large,) in [s.models for s in shares]
+    assert len(hub.seen) == before
+
+
+def test_a_plan_of_models_half_known_says_nothing_of_them(hub: FakeHub, tmp_path: Path) -> None:
+    """Where a header is missing in the cache, the sum would be too small."""
+    cache = Cache(tmp_path / "kept")
+    source = f"{ID}@{hub.repos[ID].commit}"
+    hub.misbehaviours.append(Misbehaviour("403", name=re.escape(FIRST)))
+    read(source, cache=cache)
+    assert kept_header_bytes(source, cache=cache) == 0
+    hub.misbehaviours.clear()
+    raw = read(source, cache=cache)
+    assert kept_header_bytes(source, cache=cache) == sum(len(f.header) for f in raw.files)
