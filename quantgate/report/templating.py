@@ -53,7 +53,8 @@ def _place_cell(finding: Finding) -> Inert:
 def _model(model: ModelReport) -> Inert:
     name = inert.code_cell(model.source, 120)
     revision = words.short_revision(model.revision)
-    return Inert(f"{name} @ {inert.code_cell(revision, 40)}") if revision else name
+    at = words.at(model.source)
+    return Inert(f"{name} {at} {inert.code_cell(revision, 40)}") if revision else name
 
 
 def _change(finding: Finding, change: ModelChange | None) -> Inert:

@@ -43,7 +43,8 @@ def _painter(*, colour: bool) -> Paint:
 
 def _name(model: ModelReport) -> str:
     revision = words.short_revision(model.revision)
-    return plain(model.source) + (f" @ {plain(revision, 40)}" if revision else "")
+    at = words.at(model.source)
+    return plain(model.source) + (f" {at} {plain(revision, 40)}" if revision else "")
 
 
 def _finding(finding: Finding, paint: Paint) -> Iterator[str]:

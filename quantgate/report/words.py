@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from quantgate.checkpoint.archive import SUFFIX as ARCHIVE
 from quantgate.findings import (
     DRY_LOAD,
     HEADERS,
@@ -85,6 +86,11 @@ def short_revision(revision: str | None) -> str:
     if revision is None:
         return ""
     return revision[:7] if _COMMIT.fullmatch(revision) else revision
+
+
+def at(source: str) -> str:
+    """What stands between a model and its revision: of an archive, that is only what it says."""
+    return "says it is" if source.endswith(ARCHIVE) else "@"
 
 
 def target_words(target: Target) -> str:
