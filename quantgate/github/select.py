@@ -180,7 +180,7 @@ def read_checkout(workspace: Path, name: str, limit: int) -> str | None:
 
 def _named(settings: Settings, workspace: Path) -> dict[str, bool]:
     """The models of the input; whether the line of a Hub id is new, nobody can tell."""
-    return {m: not (workspace / m).exists() for m in _expanded(list(settings.models), workspace)}
+    return {m: not _is_there(workspace / m) for m in _expanded(list(settings.models), workspace)}
 
 
 def _expanded(lines: list[str], workspace: Path) -> list[str]:
@@ -189,7 +189,7 @@ def _expanded(lines: list[str], workspace: Path) -> list[str]:
     for line in lines:
         if _REVISION.fullmatch(line):
             _refuse_double(line, workspace)
-        if not _GLOB & set(line) or (workspace / line).exists():
+        if not _GLOB & set(line) or _is_there(workspace / line):
             models.append(line)
             continue
         found = sorted(filter(lambda m: is_model(workspace, m), _glob(line, workspace)))
@@ -233,11 +233,19 @@ def _refuse_double(model: str, workspace: Path) -> None:
     Raises:
         SelectionError: The checkout holds something of that name.
     """
-    if (workspace / model).exists():
+    if _is_there(workspace / model):
         raise SelectionError(
             f"{model!r} is a model on the Hub and a path of the checkout; write hf:// or ./ "
             "before it"
         )
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a path exists; a name that no file can have does not."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _resolved(path: Path) -> Path:

@@ -469,6 +469,16 @@ def test_a_link_out_of_the_checkout_is_no_model(action: Action, github: GitHubSe
     assert "'a' is behind a link that leads out of the checkout" in action.log
 
 
+@pytest.mark.parametrize("name", ["a" * 300, f"org/{'a' * 300}@1", f"{'a' * 300}*"])
+def test_a_name_that_no_file_can_have_is_told(action: Action, name: str):
+    """Not as a fault of ours."""
+    action.put("a")
+    action.write("m.yaml", json.dumps([name]))
+    assert action("schedule", manifest="m.yaml") == 3
+    assert action("schedule", models=name) == 3
+    assert "please report it" not in action.log
+
+
 @pytest.mark.parametrize(
     "text", ["[org/a@1]", "[{repo: org/a, revision: '1'}]", "[{repo: 'org/a@1'}]"]
 )
