@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from huggingface_hub import constants
+from huggingface_hub.utils import close_session
 
 import entrypoint
 from tests.support.build import healthy, write_checkpoint
 from tests.support.github_server import COMMITS, REPOSITORY, GitHubServer
+from tests.support.hub_server import FakeHub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +25,22 @@ PULL_REQUEST = {
     "base": {"sha": COMMITS["base"], "ref": "main"},
     "head": {"sha": COMMITS["head"], "ref": "topic"},
 }
+
+
+@pytest.fixture
+def empty_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
+    """A Hub without models, which everything in the process takes for the Hub."""
+    for variable in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
+    monkeypatch.setenv("QUANTGATE_CACHE", str(tmp_path / "cache"))
+    server = FakeHub()
+    monkeypatch.setattr(constants, "ENDPOINT", server.address)
+    template = server.address + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    with server.running():
+        yield server
+        close_session()
 
 
 @pytest.fixture

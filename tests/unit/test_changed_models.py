@@ -163,6 +163,7 @@ def test_a_pattern_without_a_model_stops_the_gate(action: Action, pattern: str):
     assert repr(pattern) in action.log
 
 
+@pytest.mark.usefixtures("empty_hub")
 def test_a_changed_line_of_the_manifest_is_a_changed_model(
     action: Action, github: GitHubServer, changed
 ):
@@ -176,6 +177,7 @@ def test_a_changed_line_of_the_manifest_is_a_changed_model(
     assert action.checked == ["b", "c", "org/new@2"]
 
 
+@pytest.mark.usefixtures("empty_hub")
 def test_a_model_that_two_lists_name_is_new_if_either_says_so(
     action: Action, github: GitHubServer, changed
 ):

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import huggingface_hub
 import pytest
 from huggingface_hub import constants
-from huggingface_hub.utils import close_session
 
 from quantgate.checkpoint.archive import read_archive
 from quantgate.checkpoint.cache import Cache
@@ -41,20 +39,10 @@ FIRST = "model-00001-of-00002.safetensors"
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
+def hub(empty_hub: FakeHub) -> FakeHub:
     """A Hub with one good model, which everything in the process takes for the Hub."""
-    for variable in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
-    monkeypatch.setenv("QUANTGATE_CACHE", str(tmp_path / "cache"))
-    server = FakeHub()
-    monkeypatch.setattr(constants, "ENDPOINT", server.address)
-    template = server.address + "/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-    with server.running():
-        server.add(ID, good_model(), revisions=("main", "refs/pr/3", "v1.0"))
-        yield server
-        close_session()
+    empty_hub.add(ID, good_model(), revisions=("main", "refs/pr/3", "v1.0"))
+    return empty_hub
 
 
 def read(source: str = ID, limits: Limits = QUICK, cache: Cache | None = None) -> RawCheckpoint:
