@@ -81,6 +81,12 @@ def image(engine: dict[str, str], source: Path) -> Iterator[str]:
     """The image's name; removed, with what act built from it, when all is done."""
     built = run("docker", "build", "--network", "host", "-t", IMAGE, source, env=engine)
     assert built.returncode == 0, built.stdout
+    # Otherwise act builds the same once more in each of its runs.
+    action = (source / "action.yml").read_text()
+    assert action.count("image: Dockerfile") == 1
+    (source / "action.yml").write_text(
+        action.replace("image: Dockerfile", f"image: docker://{IMAGE}")
+    )
     yield IMAGE
     listed = run(
         "docker", "images", "-q", "--filter", f"reference={ACT_IMAGES}", env=engine
@@ -130,10 +136,21 @@ def container(image: str, checkout: Path, engine: dict[str, str]) -> Container:
 
 @dataclass(frozen=True)
 class Workflow:
-    """A finished run of act: its exit code and what the job printed, without act's prefix."""
+    """A finished run of act: its exit code and what the jobs printed."""
 
     code: int
-    log: str
+    printed: str
+
+    @property
+    def log(self) -> str:
+        """All of it, without the names of the jobs before each line."""
+        return re.sub(r"(?m)^\[.*?\] +(\| )?", "", self.printed)
+
+    def of(self, job: str) -> Workflow:
+        """What one job printed, of several."""
+        mine = re.findall(rf"(?m)^\[[^]/]*/{re.escape(job)} *\].*$", self.printed)
+        assert mine, self.printed
+        return Workflow(self.code, "\n".join(mine) + "\n")
 
     def line(self, start: str) -> str:
         """The rest of the one line that starts so."""
@@ -144,14 +161,19 @@ class Workflow:
 
 @pytest.fixture
 def workflow(image: str, checkout: Path, source: Path, engine: dict[str, str], tmp_path: Path):
-    """Run one job of a workflow file as GitHub would, for a pull request unless told otherwise."""
+    """Run a workflow file as GitHub would, for a pull request unless told otherwise.
+
+    Artifacts are folders, and `/tmp` is what GitHub's temporary folder is: the same for all steps
+    of a job, so that jobs have to run one after the other.
+    """
     act = shutil.which("act", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if not act:
         pytest.skip("act is not installed: pip install -r tests/e2e/requirements.lock")
+    artifacts, temporary = tmp_path / "artifacts", tmp_path / "temporary"
 
     def start(
         file: Path,
-        job: str,
+        job: str = "",
         *,
         event: str = "pull_request",
         payload: Mapping[str, object] | None = None,
@@ -159,19 +181,30 @@ def workflow(image: str, checkout: Path, source: Path, engine: dict[str, str], t
         api: str = "",
         options: Sequence[str | Path] = (),
     ) -> Workflow:
+        for place in (artifacts, temporary):
+            place.mkdir(exist_ok=True)
         said = tmp_path / "event.json"
         said.write_text(json.dumps(payload or {}))
         # On the network of this machine, where a GitHub may listen.
         there = ("--network", "host", "--env", f"GITHUB_API_URL={api}") if api else ()
+        local = {
+            "quantgate/quantgate@v0": source,
+            "actions/upload-artifact@v4": HERE / "artifacts/upload",
+            "actions/download-artifact@v5": HERE / "artifacts/download",
+        }
+        mounts = f"-v {artifacts}:{artifacts} -v {temporary}:/tmp"
         done = run(
-            *(act, event, "-e", said, "-W", file, "-j", job, "-C", folder, *there),
+            *(act, event, "-e", said, "-W", file, "-C", folder, *there),
+            *(("-j", job) if job else ()),
             *("-s", "GITHUB_TOKEN=0123456789abcdef", "--env", "GITHUB_REPOSITORY=acme/models"),
             *("-P", "ubuntu-latest=python:3.13-slim", "--pull=false", "--action-offline-mode"),
-            *("--local-repository", f"quantgate/quantgate@v0={source}", "--no-cache-server"),
+            *(x for name, at in local.items() for x in ("--local-repository", f"{name}={at}")),
+            *("--env", f"ARTIFACTS={artifacts}", "--container-options", mounts),
+            *("--concurrent-jobs", "1", "--no-cache-server"),
             *("--container-daemon-socket", "-", "--rm"),
             *options,
             env=engine,
         )
-        return Workflow(done.returncode, re.sub(r"(?m)^\[.*?\] +(\| )?", "", done.stdout))
+        return Workflow(done.returncode, done.stdout)
 
     return start

@@ -5,8 +5,9 @@
 #   tests/e2e/engine.sh down           # stops the engine, if this script started it
 #
 # An engine that answers is used as it is. Otherwise, as root on Debian or Ubuntu, one is installed
-# and started here, without a bridge network (build and run with --network host), with the `vfs`
-# storage driver (every layer is a full copy; remove images after use) and with the legacy builder.
+# and started here, without a bridge network (build and run with --network host) and with the legacy
+# builder. Where the kernel does not mount overlays, the storage driver is `vfs`: every layer is a
+# full copy then, which takes ten times as long; remove images after use.
 # Where the image registry cannot be reached, a stand-in for the base image of the Dockerfile is
 # made from Debian packages: Python 3.13 in /usr/local, as in the official image.
 #
@@ -30,10 +31,22 @@ install_packages() {
     give_up "the packages $* cannot be installed"
 }
 
+# The storage driver that works in the folder of the engine.
+storage() {
+  local probe=$state/probe driver=vfs
+  mkdir -p "$probe"/{lower,upper,work,merged}
+  if mount -t overlay overlay "$probe/merged" \
+    -o "lowerdir=$probe/lower,upperdir=$probe/upper,workdir=$probe/work" >&2; then
+    umount "$probe/merged" && driver=overlay2
+  fi
+  rm -rf "$probe"
+  echo "$driver"
+}
+
 start_engine() {
   command -v dockerd || install_packages docker.io ca-certificates
   mkdir -p "$state"
-  setsid dockerd --storage-driver vfs --iptables=false --bridge=none --ip-forward=false --ip-masq=false \
+  setsid dockerd --storage-driver "$(storage)" --iptables=false --bridge=none --ip-forward=false --ip-masq=false \
     --host "$socket" --data-root "$state/data" --exec-root "$state/exec" --pidfile "$state/dockerd.pid" \
     >"$state/dockerd.log" 2>&1 </dev/null &
   local _
@@ -93,7 +106,7 @@ case ${1:-} in
   up) up ;;
   down) down ;;
   *)
-    sed -n '2,14p' "$0"
+    sed -n '2,15p' "$0"
     exit 2
     ;;
 esac

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EXAMPLE = ROOT / "examples/workflow.yml"
+MANY = ROOT / "examples/many-models.yml"
 SECOND = Path(__file__).parent / "workflows/comment.yml"
 PAYLOAD = {
     "pull_request": {
@@ -68,6 +69,9 @@ def repair(folder: Path) -> None:
 
 def test_a_comment_is_written_and_turns_green(workflow, github: GitHubServer, folder: Path):
     """Red: the job fails and says why. Repaired: the job passes and the same comment is green."""
+    lines = (folder / "models/new/config.json").read_text().split("\n")[:-1]
+    patch = "\n".join([f"@@ -0,0 +1,{len(lines)} @@", *(f"+{line}" for line in lines)])
+    github.pulls[3].patches = {"models/new/config.json": patch}
     red = workflow(EXAMPLE, "quantgate", payload=PAYLOAD, folder=folder, api=github.url)
     assert red.code == 1, red.log
     assert "exit with `FAILURE`: 1" in red.log
@@ -75,6 +79,9 @@ def test_a_comment_is_written_and_turns_green(workflow, github: GitHubServer, fo
     assert "models/old" not in red.log
     (comment,) = github.comments[3]
     assert "### ❌" in comment["body"]
+    (review,) = github.reviews
+    assert {c["path"] for c in review["comments"]} == {"models/new/config.json"}
+    assert all("```suggestion" in c["body"] for c in review["comments"])
 
     repair(folder)
     green = workflow(EXAMPLE, "quantgate", payload=PAYLOAD, folder=folder, api=github.url)
@@ -110,11 +117,6 @@ def test_a_fork_gets_the_same_verdict_and_its_comment_later(
     (comment,) = github.comments[3]
     assert "### ❌" in comment["body"]
 
-    github.may_write = False
-    shutil.copytree(ROOT / "examples/good", folder / "models/new")
-    green = workflow(EXAMPLE, "quantgate", payload=PAYLOAD, folder=folder, api=github.url)
-    assert green.code == 0, green.log
-
 
 def test_a_schedule_checks_every_model(workflow, github: GitHubServer, folder: Path):
     """It asks GitHub nothing and comments nowhere."""
@@ -131,3 +133,25 @@ def test_a_schedule_checks_every_model(workflow, github: GitHubServer, folder: P
     assert "FAIL models/old" in done.log
     assert "PASS models/new" in done.log
     assert github.calls == []
+
+
+def test_many_models_are_spread_and_put_together(workflow, github: GitHubServer, folder: Path):
+    """Plan, a job each, and a last one that decides and comments; a forged report is not taken."""
+    shutil.copytree(ROOT / "examples/good", folder / "models/third")
+    github.pulls[3].files["models/third/config.json"] = ("added", "")
+    forged = folder / "quantgate-report/report.json"
+    forged.parent.mkdir()
+    forged.write_text(to_json_text(check_models([str(ROOT / "examples/good")])))
+    # In act, jobs share the temporary folder, and the two of a matrix would run side by side.
+    text = MANY.read_text()
+    assert "fail-fast: false" in text
+    file = folder.parent / "many-models.yml"
+    file.write_text(text.replace("fail-fast: false", "max-parallel: 1"))
+    done = workflow(file, payload=PAYLOAD, folder=folder, api=github.url)
+    assert done.code == 1, done.printed
+    last = done.of("quantgate").log
+    assert "FAIL models/new" in last
+    assert "PASS models/third" in last
+    assert "exit with `FAILURE`: 1" in last
+    (comment,) = github.comments[3]
+    assert "1 of 2 models" in comment["body"]
