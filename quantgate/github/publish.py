@@ -90,7 +90,12 @@ def publish_plan(chosen: Selection, job: Job) -> None:
     shares = plan(chosen.models, chosen.settings.plan)
     # As actions/download-artifact unpacks the artifacts of examples/many-models.yml.
     left = (f"reports/quantgate-{n}/report.json" for n in range(1, len(shares) + 1))
-    values = {"matrix": matrix(shares), "jobs": str(len(shares)), "reports": "\n".join(left)}
+    values = {
+        "matrix": matrix(shares),
+        "jobs": str(len(shares)),
+        "reports": "\n".join(left),
+        "models": "\n".join(chosen.models),
+    }
     for note in chosen.notes:
         say(command("notice", plain_prose(note), {"title": "quantgate"}))
     say(f"{len(chosen.models):,} models in {len(shares)} jobs; {chosen.unchanged:,} not touched")

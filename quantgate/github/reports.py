@@ -18,12 +18,18 @@ if TYPE_CHECKING:
 MAX_REPORTS = 256
 
 
-def read_reports(patterns: Sequence[str], workspace: Path, tiers: Sequence[str] = ()) -> Report:
+def read_reports(
+    patterns: Sequence[str],
+    workspace: Path,
+    models: Sequence[str] = (),
+    tiers: Sequence[str] = (),
+) -> Report:
     """One report from the files that the patterns match.
 
     Args:
         patterns: Paths or patterns in the checkout.
         workspace: The checkout.
+        models: What must be among them.
         tiers: What every model must have been through.
 
     Raises:
@@ -33,7 +39,7 @@ def read_reports(patterns: Sequence[str], workspace: Path, tiers: Sequence[str] 
     if len(files) > MAX_REPORTS:
         raise SelectionError(f"there are {len(files):,} reports, and at most {MAX_REPORTS} jobs")
     read = [_read(name, workspace) for name in dict.fromkeys(files)]
-    return merge_reports(read, tiers=tiers)
+    return merge_reports(read, models=models, tiers=tiers)
 
 
 def _files(pattern: str, workspace: Path) -> list[str]:

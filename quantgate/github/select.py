@@ -45,7 +45,7 @@ class Selection:
     Attributes:
         settings: The inputs, with what the config file adds.
         policy: Severities and exceptions of the config file.
-        models: What to check, in order.
+        models: What to check, in order; with reports, what must be among them.
         unchanged: How many models are left out because the change does not touch them.
         notes: Sentences for the report.
     """
@@ -83,11 +83,16 @@ def select(environ: Mapping[str, str], event: Event, api: Api, workspace: Path) 
         if not given.reports:
             raise SettingsError(WORKFLOW_RUN)
         # What lies in the workspace was downloaded from a stranger's run: no config is read there.
-        return Selection(settings=given)
+        return Selection(settings=given, models=given.models)
     configs = _configs(given.config, event, api, workspace)
     settings = Settings.from_environment(environ, configs.config.inputs, given.config)
     if settings.reports:
-        return Selection(settings=settings, policy=configs.config.policy, notes=configs.notes)
+        return Selection(
+            settings=settings,
+            policy=configs.config.policy,
+            models=given.models,
+            notes=configs.notes,
+        )
     named = _named(settings, workspace)
     if not given.models:
         # What the config file lists is new only where the change adds it.

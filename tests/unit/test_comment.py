@@ -430,5 +430,8 @@ def test_one_last_job_puts_the_reports_together(action: Action, github: GitHubSe
     assert action.pull_request(reports="reports/1/report.json", expect_tiers="headers smoke") == 3
     assert "Judged by the smoke load" in bodies(github)[0]
     assert action.pull_request(reports=both, expect_tiers="headers") == 1
-    # A job that left no report closes the gate.
+    # A model that no report knows closes the gate, and so does a job that left none.
+    assert action.pull_request(reports=both, models="m1\nm2", fail_on="never") == 0
+    assert action.pull_request(reports=both, models="m1\nm3", fail_on="never") == 3
+    assert action.report["models"][2]["summary"] == "No report on this model arrived."
     assert action.pull_request(reports="reports/1/report.json\nreports/3/report.json") == 3

@@ -95,6 +95,7 @@ def test_the_action_plans_what_a_change_touches(action: Action, github: GitHubSe
     assert action.pull_request(plan="8") == 0
     assert action.outputs["jobs"] == "2"
     assert [j["models"] for j in json.loads(action.outputs["matrix"])["include"]] == ["a", "b"]
+    assert action.outputs["models"] == "a\nb"
     assert action.outputs["reports"].splitlines() == [
         "reports/quantgate-1/report.json",
         "reports/quantgate-2/report.json",
