@@ -76,9 +76,7 @@ def _refused(
 def _report(chosen: Selection, job: Job) -> Report:
     settings = chosen.settings
     if settings.reports:
-        read = read_reports(
-            settings.reports, job.workspace, chosen.models, settings.expect_tiers
-        )
+        read = read_reports(settings.reports, job.workspace, chosen.models, settings.expect_tiers)
         return chosen.judged(read)
     found = check_models(
         chosen.models,
