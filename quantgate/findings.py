@@ -178,6 +178,7 @@ def join(
     severity: Severity,
     outcome: Outcome,
     docs: str,
+    tier: str = HEADERS,
 ) -> list[Finding]:
     """Join equal faults of one rule into findings, worst first, else in order of appearance."""
     groups: dict[object, _Group] = {}
@@ -223,6 +224,7 @@ def join(
             patch=g.fault.patch,
             unverified=g.fault.unverified,
             docs=docs,
+            tier=tier,
         )
         for g in groups.values()
     ]

@@ -1,7 +1,8 @@
 """The register of rules: what a rule is, how to find one, how its page is read from its docstring.
 
-A rule is a function in its own file under `checks/<area>/`, marked with `@rule`. It gets a
-`Model`, does no I/O, never raises for a bad model and yields `Fault`s.
+A rule is a function in its own file under `checks/<area>/`, marked with `@rule`. It gets what its
+tier knows of a model (a `Model`, or a `DryLoad`), does no I/O, never raises for a bad model and
+yields `Fault`s.
 """
 
 from __future__ import annotations
@@ -12,14 +13,12 @@ import pkgutil
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from quantgate.findings import Fault, Finding, Outcome, Severity, join
+from quantgate.findings import HEADERS, Fault, Finding, Outcome, Severity, join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from quantgate.model import Model
 
 DOCS_URL = "https://github.com/quantgate/quantgate/blob/main/docs/rules/{id}.md"
 SECTIONS = ("What it checks", "Why it matters", "Example", "Fix", "Seen in", "Not checked")
@@ -39,6 +38,7 @@ class Rule:
         per_target: Whether its answer depends on the vLLM release, GPU or tensor-parallel size.
         of_absence: Whether it speaks of what is not there: it is silent while a weight file that
             vLLM reads was not read, since what it misses may be in that file.
+        tier: The tier whose answer it judges.
     """
 
     id: str
@@ -49,7 +49,8 @@ class Rule:
     methods: frozenset[str]
     per_target: bool
     of_absence: bool
-    check: Callable[[Model], Iterable[Fault]]
+    check: Callable[[Any], Iterable[Fault]]
+    tier: str = HEADERS
 
     @property
     def of_files(self) -> bool:
@@ -71,18 +72,20 @@ class Rule:
         """The first sentence of its page."""
         return self.page.partition("\n\n")[0].replace("\n", " ")
 
-    def run(self, model: Model) -> list[Finding]:
-        """Apply the rule and join what it yields."""
+    def run(self, known: Any) -> list[Finding]:
+        """Apply the rule to what its tier knows of a model, and join what it yields."""
         return join(
-            self.check(model),
+            self.check(known),
             rule=self.id,
             name=self.name,
             severity=self.severity,
             outcome=self.outcome,
             docs=self.docs,
+            tier=self.tier,
         )
 
 
+_Known = TypeVar("_Known")
 _registry: dict[str, Rule] = {}
 _ID = re.compile(r"QG\d{3}")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -98,7 +101,8 @@ def rule(
     methods: Iterable[str] = (),
     per_target: bool = False,
     of_absence: bool = False,
-) -> Callable[[Callable[[Model], Iterator[Fault]]], Callable[[Model], Iterator[Fault]]]:
+    tier: str = HEADERS,
+) -> Callable[[Callable[[_Known], Iterator[Fault]]], Callable[[_Known], Iterator[Fault]]]:
     """Register the decorated function as a rule.
 
     Raises:
@@ -106,8 +110,8 @@ def rule(
     """
 
     def register(
-        check: Callable[[Model], Iterator[Fault]],
-    ) -> Callable[[Model], Iterator[Fault]]:
+        check: Callable[[_Known], Iterator[Fault]],
+    ) -> Callable[[_Known], Iterator[Fault]]:
         if not _ID.fullmatch(id) or not _NAME.fullmatch(name):
             raise ValueError(f"{id} {name}: an id is QG and three digits, a name is kebab-case")
         if id in _registry or any(r.name == name for r in _registry.values()):
@@ -122,6 +126,7 @@ def rule(
             per_target,
             of_absence,
             check,
+            tier,
         )
         return check
 
@@ -137,6 +142,11 @@ def all_rules() -> tuple[Rule, ...]:
         for module in pkgutil.iter_modules(package.__path__, f"{area.name}."):
             importlib.import_module(module.name)
     return tuple(_registry[i] for i in sorted(_registry))
+
+
+def rules_of(tier: str) -> tuple[Rule, ...]:
+    """The rules that judge this tier's answer."""
+    return tuple(r for r in all_rules() if r.tier == tier)
 
 
 def find_rule(id_or_name: str) -> Rule | None:

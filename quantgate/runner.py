@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from quantgate.checkpoint.base import NONE, open_base
 from quantgate.checkpoint.lfs_mode import Lfs
 from quantgate.checkpoint.sources import SourceError, open_checkpoint
-from quantgate.findings import Verdict, brace, judge
+from quantgate.findings import HEADERS, Verdict, brace, judge
 from quantgate.model import Model
 from quantgate.quantization.statistics import label, statistics
 from quantgate.report.model import ModelReport, Report, Stats
 from quantgate.report.quant_map import quant_map
 from quantgate.report.view import QUANT_MAP
 from quantgate.report.words import size, summary_of
-from quantgate.rules import all_rules
+from quantgate.rules import rules_of
 from quantgate.targets import Target
 from quantgate.vllm.capability import minimum_capability
 from quantgate.vllm.dialect import forget_patterns
@@ -55,11 +55,16 @@ def check_models(
         lfs: Whether to look up the Git LFS pointers of a folder.
         urls: Whether addresses (`https://…`, `s3://…`) may be read.
     """
-    rules = [r for r in all_rules() if (not select or r.id in select) and r.id not in ignore]
+    rules = chosen(HEADERS, select, ignore)
     models = tuple(
         _check_source(s, targets, rules, base, scalars=scalars, lfs=lfs, urls=urls) for s in sources
     )
     return Report(tuple(targets), models)
+
+
+def chosen(tier: str, select: frozenset[str], ignore: frozenset[str]) -> list[Rule]:
+    """The rules of a tier to apply: the selected ones, or all, but for those to ignore."""
+    return [r for r in rules_of(tier) if (not select or r.id in select) and r.id not in ignore]
 
 
 def _check_source(
@@ -105,7 +110,7 @@ def check_checkpoint(
     """Apply rules (all, if not given) to one checkpoint, with its base model as a witness."""
     forget_patterns()
     model = Model(checkpoint, targets[0], base)
-    findings = _findings(model, targets, all_rules() if rules is None else rules)
+    findings = _findings(model, targets, rules_of(HEADERS) if rules is None else rules)
     verdicts = tuple(
         (name, judge([f for f in findings if not f.targets or name in f.targets]))
         for name in dict.fromkeys(map(str, targets))

@@ -239,23 +239,41 @@ def test_folder_and_archive_give_the_child_the_same(tmp_path: Path) -> None:
     assert f"({(folder / 'model.safetensors').stat().st_size}, " in one.message
 
 
+def test_child_that_leaves_all_models_out(models: list[str], tmp_path: Path) -> None:
+    """A child that says it is done and told of no model is not asked for ever."""
+    python = vllm_python(tmp_path, "ready(); tell('end')")
+    reason = "the child process ended before it was done"
+    assert outcomes(models[:2], python) == [("unknown", reason)] * 2
+
+
 def test_what_cannot_be_rebuilt_is_unknown(tmp_path: Path) -> None:
-    """Without config, without weights, or without the model there is nothing to load."""
+    """Without config, or without the model, there is nothing to build."""
     weights = {"model.safetensors": {"a.weight": "F16[2,4]"}}
-    no_config = write_checkpoint(tmp_path / "no-config", None, weights)
+    sources = [str(write_checkpoint(tmp_path / "no-config", None, weights)), str(tmp_path / "no")]
+    found = outcomes(sources, vllm_python(tmp_path, "ready(); tell('end')"))
+    assert [o for o, _ in found] == ["unknown"] * 2
+    assert "no config.json" in found[0][1]
+    assert "There is no" in found[1][1]
+
+
+def test_without_weights_the_configs_are_judged(tmp_path: Path) -> None:
+    """Without weights, or with pointers to them, the child gets the configs and is told why."""
     no_weights = write_checkpoint(tmp_path / "no-weights", LLAMA, {})
     pointer = write_checkpoint(tmp_path / "pointer", LLAMA, {})
     (pointer / "model.safetensors").write_text(
         "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 99\n"
     )
-    sources = [str(p) for p in (no_config, no_weights, pointer, tmp_path / "nothing")]
-    found = outcomes(sources, vllm_python(tmp_path, "ready(); tell('end')"))
-    assert {o for o, _ in found} == {"unknown"}
-    reasons = [r for _, r in found]
-    assert "no config.json" in reasons[0]
-    assert "no safetensors files" in reasons[1]
-    assert "was not fetched" in reasons[2]
-    assert "There is no" in reasons[3]
+    script = """
+    ready()
+    for model in job["models"]:
+        held = sorted(os.listdir(model["folder"]))
+        done(model["index"], outcome="fails", phase="config", message=f"{held} {model['unread']}")
+    tell("end")
+    """
+    python = vllm_python(tmp_path, script)
+    one, two = dry_load([str(no_weights), str(pointer)], vllm_python=python, limits=QUICK).results
+    assert one.message.startswith("['config.json'] it has no safetensors files")
+    assert two.message.endswith("is a Git LFS pointer, its file was not fetched")
 
 
 def test_nothing_is_left_behind(

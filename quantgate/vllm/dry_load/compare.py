@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quantgate.findings import Severity, pattern_of
+from quantgate.findings import Outcome, Severity, pattern_of
 from quantgate.vllm.dry_load.result import DryOutcome
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class ComparedLoad:
         agrees: Whether both tiers say that the model works, or both that it does not; None where
             one of them could not tell.
         rules: Ids of the rules that explain the outcome in plain words, the closest ones only.
+            Empty where there is nothing to explain, or none does.
     """
 
     load: DryLoad
@@ -40,6 +41,8 @@ def compare(load: DryLoad, findings: Sequence[Finding]) -> ComparedLoad:
         return ComparedLoad(load, None)
     names = [load.tensor, *(n.partition(":")[0] for s in load.silent for n in s.names)]
     rules = explaining(load.outcome, names, errors)
+    if load.outcome.is_fault and not rules:
+        rules = explaining(Outcome.CONDITIONAL, names, errors)
     return ComparedLoad(load, load.outcome.is_fault == bool(errors), rules)
 
 

@@ -6,10 +6,12 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quantgate.findings import HEADERS
+from quantgate.checkpoint.base import NONE
+from quantgate.findings import DRY_LOAD, HEADERS
 from quantgate.report.model import Report, TierResult
 from quantgate.report.settle import settled
-from quantgate.runner import check_models
+from quantgate.rules import rules_of
+from quantgate.runner import check_models, chosen
 from quantgate.vllm.children.process import Limits
 from quantgate.vllm.dry_load.compare import compare
 from quantgate.vllm.dry_load.runner import dry_load
@@ -18,7 +20,9 @@ from quantgate.vllm.dry_load.tier import tier_result
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from quantgate.findings import Finding
     from quantgate.report.model import ModelReport
+    from quantgate.rules import Rule
     from quantgate.vllm.dry_load.result import DryLoad
 
 
@@ -29,10 +33,13 @@ def check_with_dry_load(
     tensor_parallel: int = 1,
     vllm_python: str = sys.executable,
     limits: Limits = Limits(),  # noqa: B008  it is frozen
+    select: frozenset[str] = frozenset(),
+    ignore: frozenset[str] = frozenset(),
+    base: str = NONE,
 ) -> Report:
     """Load models dry and check their headers for the same target.
 
-    The arguments are those of `dry_load`.
+    The arguments are those of `dry_load` and `check_models`.
 
     Raises:
         DryLoadError: There is no vLLM, or not one that is supported.
@@ -44,13 +51,26 @@ def check_with_dry_load(
         vllm_python=vllm_python,
         limits=limits,
     )
-    report = check_models(sources, [run.target])
-    models = (joined(m, load) for m, load in zip(report.models, run.results, strict=True))
+    report = check_models(sources, [run.target], select=select, ignore=ignore, base=base)
+    rules = chosen(DRY_LOAD, select, ignore)
+    models = (joined(m, load, rules) for m, load in zip(report.models, run.results, strict=True))
     return Report(report.targets, tuple(models))
 
 
-def joined(model: ModelReport, load: DryLoad) -> ModelReport:
-    """The headers tier's report on a model with its dry load; the worse of both verdicts holds."""
+def joined(model: ModelReport, load: DryLoad, rules: Sequence[Rule] | None = None) -> ModelReport:
+    """The headers tier's report on a model with its dry load; the worse of both verdicts holds.
+
+    A fault that no rule of the headers tier explains becomes a finding of its own.
+
+    Args:
+        model: What the headers tier says for the load's target.
+        load: The dry load.
+        rules: Those of the dry load's tier to apply; all, if not given.
+    """
     headers = TierResult(HEADERS, model.verdict, model.summary)
-    dry = tier_result(compare(load, model.findings))
-    return settled(replace(model, tiers=(headers, dry)))
+    beside = compare(load, model.findings)
+    own: list[Finding] = []
+    if not beside.rules:
+        own = [f for r in (rules_of(DRY_LOAD) if rules is None else rules) for f in r.run(load)]
+    findings = tuple(sorted((*model.findings, *own), key=lambda f: (f.severity.rank, f.rule)))
+    return settled(replace(model, findings=findings, tiers=(headers, tier_result(beside))))

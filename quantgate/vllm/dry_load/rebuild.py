@@ -23,30 +23,48 @@ class CannotRebuild(Exception):  # noqa: N818  told as the reason of an unknown 
     """There is not enough of the model; the message says what is missing."""
 
 
-def rebuild(raw: RawCheckpoint, folder: Path) -> None:
+def rebuild(raw: RawCheckpoint, folder: Path) -> str:
     """Write the model into `folder`, which does not exist yet.
 
+    Returns:
+        Why its weights cannot be loaded, where only its configs could be written; else empty.
+
     Raises:
-        CannotRebuild: A file that vLLM would read was not read, or cannot be written here.
+        CannotRebuild: A config that vLLM would read was not read, or a file cannot be written here.
     """
     names = {d.name for d in raw.configs}
     if not names & {"config.json", "params.json"}:
         raise CannotRebuild("it has no config.json, without which vLLM builds nothing")
-    if not any(f.name.endswith(WEIGHT_SUFFIX) for f in raw.files):
-        raise CannotRebuild("it has no safetensors files, and only those can be loaded dry")
+    unread = _unread_weights(raw)
     folder.mkdir(parents=True)
     try:
-        for document in [*raw.configs, *([raw.index] if raw.index else [])]:
+        for document in raw.configs:
             (folder / document.name).write_bytes(_content(document))
-        for file in raw.files:
-            if isinstance(file.header, Defect):
-                raise CannotRebuild(_unread(file.name, file.header))
-            with (folder / file.name).open("wb") as out:
-                out.write(struct.pack("<Q", len(file.header)))
-                out.write(file.header)
-                out.truncate(file.size)
+        if not unread:
+            _write_weights(raw, folder)
     except OSError as error:
         raise CannotRebuild(f"a file of its size cannot be made here: {error.strerror}") from None
+    return unread
+
+
+def _unread_weights(raw: RawCheckpoint) -> str:
+    if not any(f.name.endswith(WEIGHT_SUFFIX) for f in raw.files):
+        return "it has no safetensors files, and only those can be loaded dry"
+    held = [(f.name, f.header) for f in raw.files]
+    held += [(raw.index.name, raw.index.content)] if raw.index else []
+    unread = (_unread(name, content) for name, content in held if isinstance(content, Defect))
+    return next(unread, "")
+
+
+def _write_weights(raw: RawCheckpoint, folder: Path) -> None:
+    if raw.index is not None:
+        (folder / raw.index.name).write_bytes(_content(raw.index))
+    for file in raw.files:
+        assert isinstance(file.header, bytes)  # noqa: S101  looked at before
+        with (folder / file.name).open("wb") as out:
+            out.write(struct.pack("<Q", len(file.header)))
+            out.write(file.header)
+            out.truncate(file.size)
 
 
 def _content(document: RawDocument) -> bytes:

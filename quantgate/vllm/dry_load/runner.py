@@ -67,17 +67,19 @@ class _Session:
         self.target = Target(NEWEST, gpu, tensor_parallel)
         self.libraries = ""
         self.answers: dict[int, DryLoad] = {}
+        self.unread: dict[int, str] = {}
 
     def run(self, sources: Sequence[str]) -> DryRun:
         folders: dict[int, Path] = {}
         for index, source in enumerate(sources):
             folder = self.scratch / "models" / str(index)
             try:
-                rebuild(read_source(source), folder)
+                unread = rebuild(read_source(source), folder)
             except (SourceError, CannotRebuild) as error:
                 self.answers[index] = self._unknown(source, str(error))
             else:
                 folders[index] = folder
+                self.unread[index] = unread
         # Also where nothing is left to load: a Python without vLLM must be told.
         asked = False
         while folders or not asked:
@@ -112,6 +114,8 @@ class _Session:
         self.target = replace(self.target, release=talk.release)
         self.libraries = talk.libraries
         left = [i for i in folders if i not in self.answers]
+        if left and not why and len(left) == len(folders):
+            why = "the child process ended before it was done"
         if why and left:
             # One that died between two models takes the next, or it would be tried for ever.
             current = talk.current if talk.current is not None else left[0]
@@ -135,7 +139,9 @@ class _Session:
         document = {
             "gpu": self.target.gpu,
             "tensor_parallel": self.target.tensor_parallel,
-            "models": [{"index": i, "folder": str(f)} for i, f in folders.items()],
+            "models": [
+                {"index": i, "folder": str(f), "unread": self.unread[i]} for i, f in folders.items()
+            ],
         }
         job.write_text(json.dumps(document), encoding="utf-8")
         return job

@@ -8,6 +8,7 @@ from quantgate.findings import DRY_LOAD, Verdict
 from quantgate.report.model import TierResult
 from quantgate.report.words import plural, target_words
 from quantgate.vllm.dry_load.result import DryOutcome
+from quantgate.vllm.dry_load.words import WHILE, one_line, rank_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,14 +17,7 @@ if TYPE_CHECKING:
     from quantgate.vllm.dry_load.result import DryLoad
 
 MAX_NAMES = 20
-MAX_MESSAGE = 600
 
-_PHASES = {
-    "config": "while it reads the config",
-    "init": "while it builds the model",
-    "load": "while it loads the weights",
-    "post": "while it prepares the loaded weights",
-}
 _KINDS = {
     "uninitialised": "never loaded",
     "partial": "loaded in part",
@@ -47,7 +41,7 @@ def tier_result(item: ComparedLoad) -> TierResult:
 
 
 def _outcome(load: DryLoad) -> str:
-    rank = f" (rank {load.rank})" if load.target.tensor_parallel > 1 else ""
+    rank = rank_words(load)
     match load.outcome:
         case DryOutcome.LOADS if load.post_not_run:
             return "loads; repacking the weights for the kernels was not run."
@@ -59,8 +53,8 @@ def _outcome(load: DryLoad) -> str:
             )
             return f"loads without an error{rank}, but wrong: {', '.join(kinds)}."
         case DryOutcome.FAILS:
-            when = _PHASES.get(load.phase, "")
-            said = f": {_one_line(load.message)}" if load.message else ""
+            when = WHILE.get(load.phase, "").lower()
+            said = f": {one_line(load.message)}" if load.message else ""
             return f"stops with {load.exception or 'an error'}{rank} {when}{said}".rstrip(".") + "."
     return f"what vLLM does could not be told: {load.reason or 'no reason was given'}."
 
@@ -82,7 +76,7 @@ def _facts(item: ComparedLoad) -> Iterator[tuple[str, Any]]:
     yield "reason", load.reason
     yield "phase", load.phase
     yield "exception", load.exception
-    yield "message", _one_line(load.message)
+    yield "message", one_line(load.message)
     yield "raised at", load.where
     yield "tensor", load.tensor
     if load.target.tensor_parallel > 1 and load.outcome is not DryOutcome.LOADS:
@@ -97,7 +91,3 @@ def _facts(item: ComparedLoad) -> Iterator[tuple[str, Any]]:
     yield "agrees with headers", item.agrees
     yield "rules", list(item.rules)
     yield "log", list(load.log)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:MAX_MESSAGE]

@@ -26,17 +26,22 @@ class Loader:
         self.size = tensor_parallel
         self.group = Group()
 
-    def load(self, folder: str) -> dict[str, Any]:
-        """What vLLM does with the model in this folder; the worst of the ranks. Never raises."""
+    def load(self, folder: str, unread: str = "") -> dict[str, Any]:
+        """What vLLM does with the model in this folder; the worst of the ranks. Never raises.
+
+        Args:
+            folder: Of the model.
+            unread: Why its weights are not there; the model is then built and not loaded.
+        """
         started = time.perf_counter()
         for rank in ranks(self.size):
-            result = self._load_rank(folder, rank)
+            result = self._load_rank(folder, rank, unread)
             if result["outcome"] != "loads":
                 break
         return {**result, "seconds": round(time.perf_counter() - started, 3)}
 
-    def _load_rank(self, folder: str, rank: int) -> dict[str, Any]:
-        attempt = _Attempt(folder, rank, self.size, self.group)
+    def _load_rank(self, folder: str, rank: int, unread: str) -> dict[str, Any]:
+        attempt = _Attempt(folder, rank, self.size, self.group, unread)
         try:
             attempt.run()
         except KeyboardInterrupt:
@@ -57,11 +62,12 @@ class _Attempt:
         not_run: Classes whose post-processing needs real kernels.
     """
 
-    def __init__(self, folder: str, rank: int, size: int, group: Group) -> None:
+    def __init__(self, folder: str, rank: int, size: int, group: Group, unread: str) -> None:
         self.folder = folder
         self.rank = rank
         self.size = size
         self.group = group
+        self.unread = unread
         self.phase = "config"
         self.reader: HeaderReader | None = None
         self.faults: dict[str, list[str]] = {}
@@ -99,6 +105,8 @@ class _Attempt:
                     model = adapters.build_model(config)
                 self.architecture = type(model).__name__
                 self.phase = "load"
+                if self.unread:
+                    raise NotSimulated(f"{self.unread}; vLLM builds the model from its config")
                 self._load(model, config)
                 self.phase = "post"
                 self._post(model)

@@ -35,7 +35,7 @@ def serve(job_file: str, events: int) -> None:
     tell("ready", release=release, libraries=libraries())
     for model in job["models"]:
         tell("start", model=model["index"])
-        result = loader.load(model["folder"])
+        result = loader.load(model["folder"], model["unread"])
         tell("done", model=model["index"], result=result)
     tell("end")
 

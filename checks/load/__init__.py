@@ -1,0 +1,1 @@
+"""Rules of the area `load`: what a dry load says, as findings."""
