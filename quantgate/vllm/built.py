@@ -29,6 +29,10 @@ RELEASE = "0.32.0"
 _LAYER = re.compile(r"^(?:.*\.)?(?:layers|h|blocks)\.\d+\.(.+)$")
 _EXPERT = re.compile(r"(?<=experts\.)\d+(?=\.)")
 _MAX = 1 << 31
+_SHARED = "shared_expert"
+_KEY = re.compile(r"[a-z_]\w*")
+# Config classes read one of these names for another (transformers, `attribute_map`).
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
 @dataclass(frozen=True)
@@ -85,13 +89,29 @@ class Built:
     def wanted(self) -> Iterator[tuple[str, str]]:
         """(path below a layer, `every` | `sparse` | `dense`) of what vLLM builds in those layers.
 
-        Shards by their own names, routed experts left out.
+        Shards by their own names, routed experts left out. What lies beside experts is built with
+        them, though the config that was probed had experts in every layer. What the config makes
+        0 or null (the number of shared experts, say) is not built.
         """
-        for path, entry in self.record["layer"].items():
+        table = self.record["layer"]
+        blocks = {head for p in table for head, dot, _ in [p.partition(".experts.")] if dot}
+        entries = {p: e for p, e in table.items() if self.holds(e)}
+        unshared = any(_SHARED in p and self._denied(e) for p, e in entries.items())
+        for path, entry in entries.items():
             where = entry.get("in", "some")
             fused = path.rpartition(".")[2] in self.naming.fused
-            if where != "some" and not fused and "experts.*." not in path and self.holds(entry):
-                yield path, where
+            if where == "some" or fused or "experts.*." in path or self._denied(entry):
+                continue
+            if unshared and _SHARED in path:
+                continue
+            beside = where == "every" and any(path.startswith(f"{b}.") for b in blocks)
+            yield path, "sparse" if beside else where
+
+    def _denied(self, entry: Mapping[str, Any]) -> bool:
+        """Whether the config says 0 or null where an entry has a size."""
+        sizes = entry.get("size") or entry.get("shape") or ()
+        keys = {k for s in sizes if s is not None for k in _KEY.findall(s)} - self._defaults.keys()
+        return any(self.text.get(k, 1) in (0, None) for k in keys)
 
     @cached_property
     def _numbers(self) -> dict[str | None, int | None]:
@@ -110,7 +130,11 @@ class Built:
         return self._numbers[expression]
 
     def _key(self, key: str) -> int | None:
+        if isinstance(self.text.get(f"{key}_per_layer"), list):
+            return None
         value = self.text.get(key)
+        if value is None and key in _EXPERTS:
+            value = next((v for k in _EXPERTS if (v := self.text.get(k)) is not None), None)
         if value is None and key in self._defaults:
             default = self._defaults[key]
             return default if type(default) is int else self._number(default)

@@ -230,7 +230,9 @@ def missing_outer(
     if not any("norm" in leaf or leaf.startswith("ln") for leaf in direct):
         missing.append(f"{head}norm")
     text = text_config(config)
-    tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings"))
+    # Wrappers that contradict their text model are out there, and vLLM asks the text model.
+    said = [t for c in (config, text) if (t := c.get("tie_word_embeddings")) is not None]
+    tied = any(t is not False for t in said) if said else None
     if tied is None and built is not None:
         tied = built.tied
     names = config.get("architectures")

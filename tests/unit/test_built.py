@@ -65,6 +65,49 @@ def test_experts_share_one_entry() -> None:
         assert _size(config, module) == (2560, 768)
 
 
+@pytest.mark.parametrize("key", ["num_experts", "num_local_experts", "n_routed_experts"])
+def test_the_number_of_experts_has_several_names(key: str) -> None:
+    """A config class reads one of these names for another."""
+    config = {**QWEN3, "architectures": ["Qwen3MoeForCausalLM"], key: 96}
+    assert _size(config, "model.layers.0.mlp.gate") == (96, 2560)
+
+
+def test_a_size_of_each_layer_leaves_the_size_open() -> None:
+    """A list of heads by layer outranks the one number, which says nothing then."""
+    config = {**LLAMA, "num_attention_heads_per_layer": [4, 8]}
+    assert _size(config, "model.layers.0.self_attn.q_proj") == (None, 256)
+
+
+def _wanted(config: dict[str, Any]) -> dict[str, str]:
+    built = built_for(config)
+    assert built is not None
+    return dict(built.wanted())
+
+
+def test_what_lies_beside_experts_is_wanted_with_them() -> None:
+    """A layer without experts (`mlp_only_layers`) needs no router."""
+    wanted = _wanted({**QWEN3, "architectures": ["Qwen3MoeForCausalLM"]})
+    assert wanted["mlp.gate"] == "sparse"
+    assert wanted["self_attn.q_norm"] == "every"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "key", "value"),
+    [
+        ("Ernie4_5_MoeForCausalLM", "moe_num_shared_experts", 0),
+        ("DeepseekV3ForCausalLM", "n_shared_experts", None),
+        ("Qwen2MoeForCausalLM", "shared_expert_intermediate_size", 0),
+    ],
+)
+def test_shared_experts_that_the_config_denies_are_not_wanted(
+    architecture: str, key: str, value: object
+) -> None:
+    """Neither they nor their gate are built where the config has none, as ERNIE 4.5 300B."""
+    config = {**LLAMA, "architectures": [architecture], "moe_intermediate_size": 64}
+    assert any("shared" in path for path in _wanted({**config, key: 1}))
+    assert not any("shared" in path for path in _wanted({**config, key: value}))
+
+
 def test_a_head_of_its_own_is_known_by_class() -> None:
     """Gemma 2 never has one, Llama has one unless told otherwise."""
     gemma, llama = built_for({**LLAMA, "architectures": ["Gemma2ForCausalLM"]}), built_for(LLAMA)
