@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from benchmarks.truth.families import HIDDEN, LAYERS, VOCAB
 from benchmarks.truth.methods import skip
+from benchmarks.truth.usual_families import HIDDEN, LAYERS, VOCAB
 from tests.support.build import linear_tensors, parse_tensor
 
 if TYPE_CHECKING:

@@ -27,6 +27,19 @@ _TOWERS = ("vision", "visual", "audio", "speech", "image", "mtp", "draft", "eagl
 _ALWAYS_TIED = ("Cohere",)
 # Draft layers where config.json does not count them: the default of transformers' config class.
 _DRAFT_LAYERS = {"deepseek_v3": 1, "glm4_moe": 1}
+# One entry a layer, or one character (Nemotron H); layers of unlike entries hold unlike modules.
+_LAYER_TYPES = (
+    "layer_types",
+    "layers_block_type",
+    "hybrid_override_pattern",
+    "hybrid_layer_pattern",
+    "block_types",
+    "compress_ratios",
+    "mlp_layer_types",
+    "indexer_types",
+    "attn_type_list",
+    "moe_layer_freq",
+)
 _FIRST_NORM = "input_layernorm"
 _EXPERT_COUNTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
 
@@ -138,13 +151,13 @@ def find_decoder(
     root = max(found, key=lambda r: (len(found[r]), -len(r)))
     text = text_config(config)
     layers = {i: frozenset(m for m in found[root][i] if m) for i in found[root]}
-    types = text.get("layer_types") or text.get("compress_ratios")  # DeepSeek V4
+    types = [t for k in _LAYER_TYPES if isinstance(t := text.get(k), list | str)]
     total = count(text, "num_hidden_layers", "n_layer", "num_layers")
     # The last layers of some models use the keys and values of earlier ones and store none.
     shared_from = (total or 1 << 20) - (count(text, "num_kv_shared_layers") or 0)
     kinds = {}
     for i, names in layers.items():
-        declared = types[i] if isinstance(types, list) and i < len(types) else ""
+        declared = " ".join(str(t[i]) for t in types if i < len(t))
         blocks = sorted({m.partition(".")[0] for m in names if "." in m})
         sparse = any(".experts." in m or ".experts" in m for m in names)
         shares = "shared" if i >= shared_from else "own"
