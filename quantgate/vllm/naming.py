@@ -6,6 +6,7 @@ the architecture, the model within a multimodal one, and what depends on the con
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -26,12 +27,16 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "gate_up_proj": ("gate_proj", "up_proj"),
 }
 # Where a class builds a part under one name and announces it to the quantization config under
-# another: lists must use the second. (path, what vLLM's prefix has there), equal in 0.11 to 0.33;
+# another: lists must use the second. (path, what vLLM's prefix has there), equal in 0.11 to 0.33.
+# Falcon H1 counts its state spaces right below the model;
 # vllm/model_executor/models/{minimax_m2,jamba,falcon_h1}.py.
 _ANNOUNCED: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "MiniMaxM2ForCausalLM": ((".block_sparse_moe.", ".mlp."),),
-    "JambaForCausalLM": ((".mamba.", ".mixer."),),
-    "FalconH1ForCausalLM": ((".self_attn.", "."),),
+    "MiniMaxM2ForCausalLM": ((r"\.block_sparse_moe\.", ".mlp."),),
+    "JambaForCausalLM": ((r"\.mamba\.", ".mixer."),),
+    "FalconH1ForCausalLM": (
+        (r"\.self_attn\.", "."),
+        (r"\.layers\.(\d+)\.mamba\.(?:mamba\.)?", r".\1.mixer."),
+    ),
 }
 _SCALES = ("weight_scale", "weight_scale_inv", "input_scale")
 AT_RUN_TIME = "mappings-made-at-run-time"
@@ -98,7 +103,7 @@ class Naming:
     def announced(self, prefix: str) -> str:
         """The name of a layer as its class tells it to the quantization config."""
         for built, told in _ANNOUNCED.get(self.architecture, ()):
-            prefix = prefix.replace(built, told, 1)
+            prefix = re.sub(built, told, prefix, count=1)
         return prefix
 
     @property
