@@ -377,6 +377,11 @@ def dry_load(
 
     if json_file == STDOUT and markdown_file == STDOUT:
         raise click.UsageError("--json - and --markdown - cannot share standard output")
+    if gpu in {"rocm", "xpu"}:
+        raise click.UsageError(
+            f"--gpu {gpu} is not simulated: what vLLM's {gpu} platform loads was not held against "
+            "the real one"
+        )
     if gpu not in {*GPUS, CPU}:
         raise click.UsageError(f"--gpu {gpu!r} is none of {', '.join([*GPUS, CPU])}")
     if not sources and not setup:

@@ -19,7 +19,7 @@ from quantgate.vllm.naming import naming_of
 from quantgate.vllm.structure import text_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from quantgate.vllm.naming import Naming
 
@@ -30,6 +30,8 @@ _LAYER = re.compile(r"^(?:.*\.)?(?:layers|h|blocks)\.\d+\.(.+)$")
 _EXPERT = re.compile(r"(?<=experts\.)\d+(?=\.)")
 _MAX = 1 << 31
 _SHARED = "shared_expert"
+# What decides which layers have experts; the files show that.
+_WHICH_SPARSE = ("first_k_dense_replace", "decoder_sparse_step", "interleave_moe_layer_step")
 _KEY = re.compile(r"[a-z_]\w*")
 # Config classes read one of these names for another (transformers, `attribute_map`).
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
@@ -82,9 +84,13 @@ class Built:
         found = table.get(_EXPERT.sub("*", layer[1]) if layer else name)
         return found if found is not None and self.holds(found) else None
 
-    def holds(self, entry: Mapping[str, Any]) -> bool:
-        """Whether the keys that an entry hangs on have the values it was found with."""
-        return all(self.text.get(k, v) == v for k, v in entry.get("when", {}).items())
+    def holds(self, entry: Mapping[str, Any], but: Collection[str] = ()) -> bool:
+        """Whether the keys that an entry hangs on have the values it was found with.
+
+        Keys in `but` are not looked at.
+        """
+        when = entry.get("when", {}).items()
+        return all(self.text.get(k, v) == v for k, v in when if k not in but)
 
     def wanted(self) -> Iterator[tuple[str, str]]:
         """(path below a layer, `every` | `sparse` | `dense`) of what vLLM builds in those layers.
@@ -95,7 +101,7 @@ class Built:
         """
         table = self.record["layer"]
         blocks = {head for p in table for head, dot, _ in [p.partition(".experts.")] if dot}
-        entries = {p: e for p, e in table.items() if self.holds(e)}
+        entries = {p: e for p, e in table.items() if self.holds(e, but=_WHICH_SPARSE)}
         unshared = any(_SHARED in p and self._denied(e) for p, e in entries.items())
         for path, entry in entries.items():
             where = entry.get("in", "some")
@@ -104,8 +110,10 @@ class Built:
                 continue
             if unshared and _SHARED in path:
                 continue
-            beside = where == "every" and any(path.startswith(f"{b}.") for b in blocks)
-            yield path, "sparse" if beside else where
+            if where == "every" and any(path.startswith(f"{b}.") for b in blocks):
+                yield path, "sparse"
+            elif self.holds(entry):
+                yield path, where
 
     def _denied(self, entry: Mapping[str, Any]) -> bool:
         """Whether the config says 0 or null where an entry has a size."""

@@ -153,6 +153,9 @@ def find_decoder(
     layers = {i: frozenset(m for m in found[root][i] if m) for i in found[root]}
     types = [t for k in _LAYER_TYPES if isinstance(t := text.get(k), list | str)]
     total = count(text, "num_hidden_layers", "n_layer", "num_layers")
+    pattern = text.get("hybrid_override_pattern")
+    if isinstance(pattern, str) and pattern:
+        total = len(pattern)  # Nemotron H's class counts nothing else
     # The last layers of some models use the keys and values of earlier ones and store none.
     shared_from = (total or 1 << 20) - (count(text, "num_kv_shared_layers") or 0)
     kinds = {}

@@ -133,7 +133,13 @@ def test_exit_code_where_nothing_could_be_told(script: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["m", "--gpu", "sm42"], ["m", "--json", "-", "--markdown", "-"]]
+    "arguments",
+    [
+        [],
+        ["m", "--gpu", "sm42"],
+        ["m", "--gpu", "rocm"],
+        ["m", "--json", "-", "--markdown", "-"],
+    ],
 )
 def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2 for what cannot be meant."""
