@@ -178,6 +178,9 @@ class _Session:
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # errors come with their traceback
             "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # our functions, to vLLM's own processes
             "TRITON_CACHE_DIR": str(job.parent / "triton"),
+            # Some helpers of vLLM's are compiled even with enforce_eager; that takes a compiler
+            # and longer than they run.
+            "TORCHDYNAMO_DISABLE": "1",
         }
         environ = {**environment(job.parent), **kept, **more}
         try:
