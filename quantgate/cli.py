@@ -120,6 +120,12 @@ def app() -> None:
 @read_lfs
 @click.option("--select", type=RuleType(), multiple=True, help="Apply only this rule; repeatable.")
 @click.option("--ignore", type=RuleType(), multiple=True, help="Leave this rule out; repeatable.")
+@click.option("--dry-load", "dry", is_flag=True, help="Also run vLLM's own loader on the headers.")
+@click.option(
+    "--vllm-python",
+    metavar="PYTHON",
+    help="For --dry-load: a Python that has vLLM; that of `dry-load --setup`, or else this one.",
+)
 def check(
     *,
     sources: tuple[str, ...],
@@ -134,6 +140,8 @@ def check(
     lfs: str,
     select: tuple[Rule, ...],
     ignore: tuple[Rule, ...],
+    dry: bool,
+    vllm_python: str | None,
 ) -> int:
     """Check models: folders, header archives or repositories on the Hub (org/name@revision).
 
@@ -143,22 +151,36 @@ def check(
     read, 4 internal error.
     """
     from quantgate.checkpoint.lfs_mode import Lfs
-    from quantgate.exit_code import exit_code
+    from quantgate.exit_code import ExitCode, exit_code
     from quantgate.runner import check_models
     from quantgate.settings import FAIL_ON
     from quantgate.targets import Target
 
     _one_stdout(json_file, markdown_file, sarif_file)
+    selected, ignored = frozenset(r.id for r in select), frozenset(r.id for r in ignore)
     report = check_models(
         sources,
         targets or (Target(),),
-        select=frozenset(r.id for r in select),
-        ignore=frozenset(r.id for r in ignore),
+        select=selected,
+        ignore=ignored,
         base=base,
         scalars=scalars,
         lfs=Lfs(lfs),
         urls=True,
     )
+    if dry:
+        from quantgate.vllm.dry_load import DryLoadError
+        from quantgate.vllm.dry_load.install import usual_python
+        from quantgate.vllm.dry_load.join import add_dry_loads
+
+        python = vllm_python or usual_python()
+        try:
+            report = add_dry_loads(
+                report, sources, python, select=selected, ignore=ignored, base=base
+            )
+        except DryLoadError as error:
+            click.echo(f"quantgate: {error}", err=True)
+            return ExitCode.UNVERIFIED
     _show(report, json_file, markdown_file, sarif_file, template)
     return exit_code(report, FAIL_ON[fail_on])
 

@@ -317,16 +317,15 @@ def dense_copy_kept(case: Case, module: str) -> bool:
 
 @_fault
 def fused_on_disk(case: Case, module: str) -> bool:
-    for name in list(case.family.linears):
-        if not name.endswith(".q_proj"):
-            continue
-        stem = name.removesuffix("q_proj")
+    stems = [n.removesuffix("q_proj") for n in case.family.linears if n.endswith(".q_proj")]
+    stems = [s for s in stems if f"{s}k_proj" in case.family.linears]
+    for stem in stems:
         rows = sum(case.family.linears[f"{stem}{p}_proj"][0] for p in "qkv")
         for p in "qkv":
             _drop(case, rf"{re.escape(stem)}{p}_proj\..*")
         for leaf, tensor in linear_tensors(case.method, rows, HIDDEN).items():
             case.tensors[f"{stem}qkv_proj.{leaf}"] = tensor
-    return not case.family.name.startswith("phi3")
+    return bool(stems)
 
 
 # --- modules quantized or not -------------------------------------------------------------------

@@ -13,7 +13,7 @@ from quantgate.findings import Outcome, Severity, Verdict
 from quantgate.report.as_json import to_json
 from quantgate.report.from_json import load_report
 from quantgate.report.model import Report
-from quantgate.targets import Target
+from quantgate.targets import NEWEST, Target
 from quantgate.vllm.dry_load.compare import compare
 from quantgate.vllm.dry_load.join import check_with_dry_load, joined
 from quantgate.vllm.dry_load.result import DryLoad, DryOutcome, SilentFault
@@ -145,6 +145,32 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
     """Exit code 2 for what cannot be meant."""
     assert main(["dry-load", *arguments]) == 2
     assert "Error" in capsys.readouterr().err
+
+
+def test_check_with_a_dry_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`quantgate check --dry-load` loads for each GPU and size of its targets, in one report."""
+    python = vllm_python(tmp_path, READY.format(", message=job['gpu']"))
+    arguments = ["check", str(EXAMPLES / "good"), "--dry-load", "--vllm-python", python]
+    targets = ["--target", "gpu=sm90", "--target", "gpu=sm100,tp=2", "--json", "-"]
+    assert main([*arguments, *targets]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [(t["release"], t["gpu"]) for t in report["targets"]] == [
+        *((NEWEST, "sm90"), (NEWEST, "sm100")),
+        *(("0.32.0", "sm90"), ("0.32.0", "sm100")),
+    ]
+    assert [t["tier"] for t in report["models"][0]["tiers"]] == ["headers", "dry-load"]
+
+
+def test_check_with_a_dry_load_that_cannot_be_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No vLLM, or a GPU that is not simulated: one sentence and exit code 3."""
+    python = vllm_python(tmp_path, "tell('refused', reason='no vLLM')")
+    arguments = ["check", str(EXAMPLES / "good"), "--dry-load", "--vllm-python", python]
+    assert main(arguments) == 3
+    assert "no vLLM" in capsys.readouterr().err
+    assert main([*arguments, "--target", "gpu=rocm"]) == 3
+    assert "rocm is none of sm75" in capsys.readouterr().err
 
 
 def test_explains_the_broken_example(tmp_path: Path) -> None:
