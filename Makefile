@@ -89,7 +89,7 @@ bench: $(READY)  ## Measure, and write the numbers to benchmarks/
 bench-pull: $(READY)  ## Measure reading from a Hub with latency, beside huggingface_hub
 	$(BIN)/python -m benchmarks.pull
 
-bench-truth: $(READY) vllm  ## Put 2,288 checkpoints before both tiers; 8 minutes
+bench-truth: $(READY) vllm  ## Put 2,140 checkpoints before both tiers; 8 minutes
 	$(BIN)/python -m benchmarks.truth --vllm-python .venv-vllm/bin/python --keep
 	$(BIN)/python -m tools.docs
 

@@ -35,7 +35,7 @@ def main() -> None:
     """Ask, print, keep."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--vllm-python", default=sys.executable)
-    parser.add_argument("--broken", type=int, default=2000, help="broken cases to draw")
+    parser.add_argument("--broken", type=int, default=1600, help="broken cases to draw")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tp", type=int, default=1, help="tensor-parallel size")
     parser.add_argument("--keep", action="store_true", help=f"write {RESULT.name}")
