@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _MODELS = "vllm.model_executor.models"
+# Always so where one process holds all layers, and on the rank that holds the part in question.
+_WITHOUT_PIPELINE = frozenset({"get_pp_group().is_first_rank", "get_pp_group().is_last_rank"})
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 Packed = dict[str, tuple[str, ...]]
 
@@ -62,8 +64,8 @@ class Inner:
 class Unquantized:
     """A linear layer that vLLM builds without a quantization config.
 
-    `certain` says that no condition guards it, and that no other part of the architecture
-    builds a module of the same last name with a quantization config.
+    `certain` says that no condition but the pipeline rank guards it, and that no other part of
+    the architecture builds a module of the same last name with a quantization config.
     """
 
     part: str
@@ -298,7 +300,8 @@ def _unquantized(part: str, row: dict[str, Any], quantized: set[str]) -> Unquant
         part=part,
         module=row["module"],
         layer=row["layer"],
-        certain="when" not in row and row["module"] not in quantized,
+        certain=_WITHOUT_PIPELINE.issuperset(row.get("when", ()))
+        and row["module"] not in quantized,
         when=tuple(row.get("when", ())),
     )
 
