@@ -20,7 +20,7 @@ from tests.support.quantize import Values, quantized, write
 from tests.support.trained import trained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from quantgate.vllm.smoke import SmokeLoad
 
@@ -52,14 +52,20 @@ def faults(method: str) -> dict[str, object]:
 CASES = [f"{method}: {fault}" for method in METHODS for fault in (HEALTHY, *faults(method))]
 
 
-def compare(base: Path, folder: Path, python: str) -> Iterator[Compared]:
-    """Both loads of every case; models are written beneath `folder`."""
+def compare(
+    base: Path, folder: Path, python: str, cases: Container[str] = CASES
+) -> Iterator[Compared]:
+    """Both loads of the cases and of the healthy models; models are written beneath `folder`."""
     settings = replace(
         Settings(vllm_python=python, device="cpu", text=_TEXT, prompts=(_TEXT,), max_tokens=2),
         thresholds=_EXACT,
     )
     for method in METHODS:
-        models = {n: str(p) for n, p in _models(base, folder, method)}
+        models = {
+            name: str(path)
+            for name, path in _models(base, folder, method)
+            if name == HEALTHY or f"{method}: {name}" in cases
+        }
         dry = dry_load(list(models.values()), gpu=CPU, vllm_python=python).results
         healthy = models[HEALTHY]
         real = smoke_load(list(models.values()), settings, reference=healthy).results

@@ -1,6 +1,7 @@
 """The dry load on the CPU platform against real loads of the same models, weights and all.
 
-Needs a Python with vLLM (`VLLM_PYTHON`), torch and transformers; part of `make e2e`.
+Needs a Python with vLLM (`VLLM_PYTHON`), torch and transformers; part of `make e2e`. A real load takes
+some ten seconds, so this is a share of the cases; `python -m benchmarks.dry_vs_real PYTHON` has all.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
+SHARE = [name for i, name in enumerate(CASES) if name.endswith(HEALTHY) or i % 6 == 1]
+
 
 @pytest.fixture(scope="module")
 def outcomes(
     trained_base: Path, vllm_python: str, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Compared]:
-    """Every case through both."""
+    """The share of the cases through both."""
     folder = tmp_path_factory.mktemp("cases")
-    return {c.name: c for c in compare(trained_base, folder, vllm_python)}
+    return {c.name: c for c in compare(trained_base, folder, vllm_python, SHARE)}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", SHARE)
 def test_dry_load_says_what_a_real_load_does(name: str, outcomes: dict[str, Compared]) -> None:
     """The same outcome: it loads, it fails, or it is silently wrong."""
     found = outcomes[name]
@@ -36,6 +39,6 @@ def test_dry_load_says_what_a_real_load_does(name: str, outcomes: dict[str, Comp
 
 
 def test_enough_is_broken(outcomes: dict[str, Compared]) -> None:
-    """Healthy models load, and at least twenty of the others do not work in fact."""
+    """Healthy models load, and most of the others do not work in fact."""
     assert {c.real for n, c in outcomes.items() if n.endswith(HEALTHY)} == {"loads"}
-    assert sum(c.real in {"fails", "silent"} for c in outcomes.values()) >= 20
+    assert sum(c.real in {"fails", "silent"} for c in outcomes.values()) > len(SHARE) / 3
