@@ -1,7 +1,8 @@
 """The dry load on the CPU platform against real loads of the same models, weights and all.
 
-Needs a Python with vLLM (`VLLM_PYTHON`), torch and transformers; part of `make e2e`. A real load takes
-some ten seconds, so this is a share of the cases; `python -m benchmarks.dry_vs_real PYTHON` has all.
+Needs a Python with vLLM (`VLLM_PYTHON`), torch and transformers; part of `make e2e`. A real load
+takes ten to thirty seconds, so this is a share of the cases; `python -m benchmarks.dry_vs_real` has
+all.
 """
 
 from __future__ import annotations
