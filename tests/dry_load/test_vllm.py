@@ -60,7 +60,11 @@ def summary(found: DryLoad) -> str:
 
 
 # What vLLM needs another GPU for. The kernel of W4A8 is Hopper's alone.
+# An FP8 KV cache (pack-extras) needs sm89 in the Triton attention backend, the one that vLLM
+# chooses there without FlashInfer.
 ELSEWHERE = {g: {"w4a8-fp8"} for g in GPUS if g != "sm90"}
+for _gpu in ("sm75", "sm80", "sm86"):
+    ELSEWHERE[_gpu] = ELSEWHERE[_gpu] | {"pack-extras"}
 REFUSED = {
     **ELSEWHERE,
     "sm75": ELSEWHERE["sm75"]
