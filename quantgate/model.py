@@ -24,7 +24,8 @@ from quantgate.vllm.dialect import Dialect
 from quantgate.vllm.kv_scales import KvScales
 from quantgate.vllm.layers import build_layers, is_router
 from quantgate.vllm.loading import slicing_of
-from quantgate.vllm.matching import Decision, Matcher, Stored
+from quantgate.vllm.matching.lists import Stored
+from quantgate.vllm.matching.matcher import Matcher
 from quantgate.vllm.naming import naming_of
 from quantgate.vllm.resolution import resolve
 from quantgate.vllm.structure import find_decoder
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from quantgate.vllm.built import Built
     from quantgate.vllm.kv_scales import KvScale
     from quantgate.vllm.layers import Layer
+    from quantgate.vllm.matching.decision import Decision
     from quantgate.vllm.naming import Naming
     from quantgate.vllm.structure import Decoder
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quantgate.model import Model
     from quantgate.quantization.declaration import Declaration
     from quantgate.vllm.layers import Layer
-    from quantgate.vllm.matching import Decision
+    from quantgate.vllm.matching.decision import Decision
 
     Disagreement = tuple[Layer, Decision]
 

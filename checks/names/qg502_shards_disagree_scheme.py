@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from quantgate.model import Model
     from quantgate.vllm.layers import Layer
-    from quantgate.vllm.matching import Decision
+    from quantgate.vllm.matching.decision import Decision
 
 
 @rule("QG502", "shards-disagree-scheme", of_absence=True)

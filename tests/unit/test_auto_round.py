@@ -11,7 +11,9 @@ from quantgate.quantization.reading import read_declaration
 from quantgate.quantization.scheme import Layout
 from quantgate.vllm.dialect import Dialect
 from quantgate.vllm.layers import build_layers
-from quantgate.vllm.matching import Decision, Matcher, Stored
+from quantgate.vllm.matching.decision import Decision
+from quantgate.vllm.matching.lists import Stored
+from quantgate.vllm.matching.matcher import Matcher
 from quantgate.vllm.naming import naming_of
 from tests.support.build import DECLARATIONS
 

@@ -11,7 +11,8 @@ from quantgate.quantization.scheme import Layout, Sizes
 from quantgate.vllm.dialect import Dialect
 from quantgate.vllm.layers import build_layers
 from quantgate.vllm.loading import slicing_of
-from quantgate.vllm.matching import Matcher, Stored
+from quantgate.vllm.matching.lists import Stored
+from quantgate.vllm.matching.matcher import Matcher
 from quantgate.vllm.naming import naming_of
 
 EXPERTS = "model.layers.0.mlp.experts"
