@@ -1,4 +1,4 @@
-"""A GitHub on loopback, and the action run against it."""
+"""A Hub and a GitHub on loopback, and the action run against them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from huggingface_hub.utils import close_session
 
 import entrypoint
 from tests.support.build import healthy, write_checkpoint
-from tests.support.github_server import COMMITS, REPOSITORY, GitHubServer
+from tests.support.github_server import COMMITS, REPOSITORY, GitHubServer, PullRequest
+from tests.support.hub_models import good_model
 from tests.support.hub_server import FakeHub
+from tests.support.reading import ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+CONFIG = ".github/quantgate.yml"
 PULL_REQUEST = {
     "number": 3,
     "base": {"sha": COMMITS["base"], "ref": "main"},
@@ -44,12 +47,29 @@ def empty_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeH
 
 
 @pytest.fixture
+def hub(empty_hub: FakeHub) -> FakeHub:
+    """A Hub with one good model, which everything in the process takes for the Hub."""
+    empty_hub.add(ID, good_model(), revisions=("main", "refs/pr/3", "v1.0"))
+    return empty_hub
+
+
+@pytest.fixture
 def github() -> Iterator[GitHubServer]:
     """The server; the test fails if a call was not one of GitHub's, or a planned fault not met."""
     with GitHubServer() as server:
         yield server
     assert server.violations == []
     assert server.faults == []
+
+
+@pytest.fixture
+def changed(github: GitHubServer) -> Callable[..., None]:
+    """Say which files pull request 3 changes."""
+
+    def set_files(*paths: str, **values: int) -> None:
+        github.pulls[3] = PullRequest(files=dict.fromkeys(paths, ("modified", "")), **values)
+
+    return set_files
 
 
 @dataclass
