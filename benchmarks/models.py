@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from quantgate.checkpoint.archive import write_archive
 from quantgate.checkpoint.raw import RawCheckpoint, RawDocument, RawFile
-from tests.support.build import DECLARATIONS, data_size, header_bytes, linear_tensors
+from tests.support.build import data_size, header_bytes
+from tests.support.declarations import DECLARATIONS
+from tests.support.linears import linear_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

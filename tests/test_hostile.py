@@ -15,7 +15,8 @@ from quantgate.report.model import Report
 from quantgate.report.text import to_text
 from quantgate.runner import check_checkpoint
 from quantgate.targets import Target
-from tests.support.build import DECLARATIONS, healthy
+from tests.support.build import healthy
+from tests.support.declarations import DECLARATIONS
 from tests.support.memory import checkpoint_of
 
 HOSTILE: tuple[Any, ...] = (

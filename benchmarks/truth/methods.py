@@ -6,7 +6,8 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.support.build import DECLARATIONS, linear_tensors
+from tests.support.declarations import DECLARATIONS
+from tests.support.linears import linear_tensors
 
 if TYPE_CHECKING:
     from benchmarks.truth.families import Family

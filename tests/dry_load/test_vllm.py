@@ -14,7 +14,8 @@ import pytest
 
 from quantgate.vllm.dry_load import GPUS, DryLoad, DryLoadError, Limits, dry_load
 from quantgate.vllm.dry_load.join import check_with_dry_load
-from tests.support.build import DECLARATIONS, Tensors, healthy, write_checkpoint
+from tests.support.build import Tensors, healthy, write_checkpoint
+from tests.support.declarations import DECLARATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

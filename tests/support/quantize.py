@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tests.support.build import DECLARATIONS, header_bytes
+from tests.support.build import header_bytes
+from tests.support.declarations import DECLARATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,7 +15,7 @@ from quantgate.vllm.matching.decision import Decision
 from quantgate.vllm.matching.lists import Stored
 from quantgate.vllm.matching.matcher import Matcher
 from quantgate.vllm.naming import naming_of
-from tests.support.build import DECLARATIONS
+from tests.support.declarations import DECLARATIONS
 
 DOWN = "model.layers.1.mlp.down_proj"
 GATE_UP = ("model.layers.1.mlp.gate_proj", "model.layers.1.mlp.up_proj")

@@ -16,7 +16,8 @@ from quantgate.report.model import ModelReport
 from quantgate.rules import all_rules
 from quantgate.runner import check_checkpoint
 from quantgate.targets import Target
-from tests.support.build import DECLARATIONS, header_bytes, healthy, write_checkpoint
+from tests.support.build import header_bytes, healthy, write_checkpoint
+from tests.support.declarations import DECLARATIONS
 from tests.support.hub_models import model_files
 from tests.support.memory import checkpoint_of
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from quantgate.cli import main
-from tests.support.build import DECLARATIONS, Tensors, healthy, write_checkpoint
+from tests.support.build import Tensors, healthy, write_checkpoint
 from tests.support.cases import merge
+from tests.support.declarations import DECLARATIONS
 
 Q_PROJ = "model.layers.0.self_attn.q_proj"
 

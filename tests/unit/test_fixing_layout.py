@@ -12,7 +12,8 @@ from safetensors.numpy import load_file, save_file
 
 from quantgate.cli import main
 from quantgate.fixing import packing
-from tests.support.build import DECLARATIONS, LLAMA
+from tests.support.build import LLAMA
+from tests.support.declarations import DECLARATIONS
 
 GROUP = 128
 Array = NDArray[Any]

@@ -6,7 +6,9 @@ from quantgate.findings import Severity, Verdict
 from quantgate.quantization.foreign import BY_METHOD, FORMATS, format_of
 from quantgate.runner import check_checkpoint
 from quantgate.targets import Target
-from tests.support.build import DECLARATIONS, linear_tensors, parse_tensor
+from tests.support.build import parse_tensor
+from tests.support.declarations import DECLARATIONS
+from tests.support.linears import linear_tensors
 from tests.support.memory import checkpoint_of
 
 MODULES = {

@@ -5,7 +5,8 @@ import pytest
 from quantgate.report.model import ResolvedTarget
 from quantgate.vllm.layers import build_layers
 from quantgate.vllm.naming import naming_of
-from tests.support.build import LLAMA, healthy, linear_tensors
+from tests.support.build import LLAMA, healthy
+from tests.support.linears import linear_tensors
 from tests.support.memory import model_of
 
 NEWEST = "0.33.0"

@@ -15,7 +15,7 @@ from quantgate.vllm.matching.decision import Decision
 from quantgate.vllm.matching.lists import Stored
 from quantgate.vllm.matching.matcher import Matcher
 from quantgate.vllm.naming import naming_of
-from tests.support.build import DECLARATIONS
+from tests.support.declarations import DECLARATIONS
 
 GATE_UP = ("model.layers.1.mlp.gate_proj", "model.layers.1.mlp.up_proj")
 FP8 = DECLARATIONS["quark-fp8"]["global_quant_config"]

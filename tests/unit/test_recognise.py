@@ -4,7 +4,9 @@ import pytest
 
 from quantgate.quantization.reading import read_declaration
 from quantgate.quantization.recognise import is_mlx, meant_method, method_of_tensors
-from tests.support.build import DECLARATIONS, linear_tensors, parse_tensor
+from tests.support.build import parse_tensor
+from tests.support.declarations import DECLARATIONS
+from tests.support.linears import linear_tensors
 
 
 def modules(method: str) -> dict[str, dict[str, tuple[str, tuple[int, ...]]]]:

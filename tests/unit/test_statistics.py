@@ -5,7 +5,8 @@ import pytest
 from quantgate.quantization.scheme import Sizes
 from quantgate.quantization.statistics import label, statistics
 from quantgate.report.quant_map import quant_map
-from tests.support.build import healthy, linear_tensors, parse_tensor
+from tests.support.build import healthy, parse_tensor
+from tests.support.linears import linear_tensors
 from tests.support.memory import model_of
 
 

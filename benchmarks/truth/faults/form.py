@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.truth.faults.edits import Faults, reshape, retype, scale
 from benchmarks.truth.usual_families import HIDDEN
-from tests.support.build import linear_tensors
+from tests.support.linears import linear_tensors
 
 if TYPE_CHECKING:
     from benchmarks.truth.methods import Case

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from benchmarks.truth.faults.edits import Faults, drop
 from benchmarks.truth.methods import skip
 from benchmarks.truth.usual_families import HIDDEN, VOCAB
-from tests.support.build import linear_tensors
+from tests.support.linears import linear_tensors
 
 if TYPE_CHECKING:
     from benchmarks.truth.methods import Case
