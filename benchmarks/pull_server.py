@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.models import deepseek_v3
 from tests.support.build import data_size, header_bytes
+from tests.support.hub_models import split_files, weight_map
 from tests.support.hub_server import Content, FakeHub
 
 if TYPE_CHECKING:
@@ -46,30 +47,24 @@ def llama_8b() -> tuple[dict[str, Any], dict[str, str]]:
     return config, tensors
 
 
-def compact(head: bytes) -> bytes:
-    """The header as the safetensors library writes it: no spaces, filled up to 8 bytes."""
-    text = json.dumps(json.loads(head[8:]), separators=(",", ":")).encode()
+def compact(tensors: Mapping[str, str]) -> Content:
+    """A weight file as the safetensors library writes it: no spaces, filled up to 8 bytes."""
+    text = json.dumps(json.loads(header_bytes(tensors)[8:]), separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
+    return Content(len(text).to_bytes(8, "little") + text, 8 + len(text) + data_size(tensors))
 
 
 def repository(
     config: Mapping[str, Any], tensors: Mapping[str, str], files: int
 ) -> dict[str, bytes | Content]:
     """The files of a model, its weights as headers with zeros behind."""
-    names = list(tensors)
-    step = -(-len(names) // files)
-    found: dict[str, bytes | Content] = {"config.json": json.dumps(config).encode()}
-    weight_map: dict[str, str] = {}
-    for i in range(files):
-        mine = {n: tensors[n] for n in names[i * step : (i + 1) * step]}
-        name = f"model-{i + 1:05d}-of-{files:05d}.safetensors"
-        weight_map.update(dict.fromkeys(mine, name))
-        head = compact(header_bytes(mine))
-        found[name] = Content(head, len(head) + data_size(mine))
-    index = {"metadata": {}, "weight_map": weight_map}
-    found["model.safetensors.index.json"] = json.dumps(index, indent=2).encode()
-    return found
+    parts = split_files(tensors, files)
+    index = {"metadata": {}, "weight_map": weight_map(parts)}
+    return {
+        "config.json": json.dumps(config).encode(),
+        **{name: compact(mine) for name, mine in parts.items()},
+        "model.safetensors.index.json": json.dumps(index, indent=2).encode(),
+    }
 
 
 def counts(hub: FakeHub) -> dict[str, Any]:
