@@ -11,7 +11,8 @@ import pytest
 from quantgate.report.as_json import to_json_text
 from quantgate.runner import check_models
 from tests.e2e.conftest import ROOT, run
-from tests.support.github_server import COMMITS, GitHubServer, PullRequest
+from tests.support.events import PULL_REQUEST, WORKFLOW_RUN
+from tests.support.github_server import GitHubServer, PullRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,22 +20,6 @@ if TYPE_CHECKING:
 EXAMPLE = ROOT / "examples/workflow.yml"
 MANY = ROOT / "examples/many-models.yml"
 SECOND = Path(__file__).parent / "workflows/comment.yml"
-PAYLOAD = {
-    "pull_request": {
-        "number": 3,
-        "base": {"sha": COMMITS["base"], "ref": "main"},
-        "head": {"sha": COMMITS["head"], "ref": "topic"},
-    }
-}
-RUN = {
-    "workflow_run": {
-        "event": "pull_request",
-        "conclusion": "failure",
-        "head_sha": COMMITS["head"],
-        "head_branch": "topic",
-        "head_repository": {"owner": {"login": "stranger"}},
-    }
-}
 
 
 @pytest.fixture
@@ -72,7 +57,7 @@ def test_a_comment_is_written_and_turns_green(workflow, github: GitHubServer, fo
     lines = (folder / "models/new/config.json").read_text().split("\n")[:-1]
     patch = "\n".join([f"@@ -0,0 +1,{len(lines)} @@", *(f"+{line}" for line in lines)])
     github.pulls[3].patches = {"models/new/config.json": patch}
-    red = workflow(EXAMPLE, "quantgate", payload=PAYLOAD, folder=folder, api=github.url)
+    red = workflow(EXAMPLE, "quantgate", payload=PULL_REQUEST, folder=folder, api=github.url)
     assert red.code == 1, red.log
     assert "exit with `FAILURE`: 1" in red.log
     assert "FAIL models/new" in red.log
@@ -84,7 +69,7 @@ def test_a_comment_is_written_and_turns_green(workflow, github: GitHubServer, fo
     assert all("```suggestion" in c["body"] for c in review["comments"])
 
     repair(folder)
-    green = workflow(EXAMPLE, "quantgate", payload=PAYLOAD, folder=folder, api=github.url)
+    green = workflow(EXAMPLE, "quantgate", payload=PULL_REQUEST, folder=folder, api=github.url)
     assert green.code == 0, green.log
     assert github.comments[3] == [comment]
     assert "### ✅" in comment["body"]
@@ -98,7 +83,7 @@ def test_a_fork_gets_the_same_verdict_and_its_comment_later(
     """The token may not write: the job is right all the same, and the second workflow comments."""
     github.may_write = False
     github.pulls[3].head_branch = "stranger:topic"
-    red = workflow(EXAMPLE, "quantgate", payload=PAYLOAD, folder=folder, api=github.url)
+    red = workflow(EXAMPLE, "quantgate", payload=PULL_REQUEST, folder=folder, api=github.url)
     assert red.code == 1, red.log
     assert "exit with `FAILURE`: 1" in red.log
     assert "Resource not accessible by integration" in red.log
@@ -111,7 +96,7 @@ def test_a_fork_gets_the_same_verdict_and_its_comment_later(
     (folder / "quantgate-report").mkdir()
     (folder / "quantgate-report/report.json").write_text(report)
     second = workflow(
-        SECOND, "comment", event="workflow_run", payload=RUN, folder=folder, api=github.url
+        SECOND, "comment", event="workflow_run", payload=WORKFLOW_RUN, folder=folder, api=github.url
     )
     assert second.code == 0, second.log
     (comment,) = github.comments[3]
@@ -147,7 +132,7 @@ def test_many_models_are_spread_and_put_together(workflow, github: GitHubServer,
     assert "fail-fast: false" in text
     file = folder.parent / "many-models.yml"
     file.write_text(text.replace("fail-fast: false", "max-parallel: 1"))
-    done = workflow(file, payload=PAYLOAD, folder=folder, api=github.url)
+    done = workflow(file, payload=PULL_REQUEST, folder=folder, api=github.url)
     assert done.code == 1, done.printed
     last = done.of("quantgate").log
     assert "FAIL models/new" in last

@@ -14,7 +14,8 @@ from huggingface_hub.utils import close_session
 
 import entrypoint
 from tests.support.build import healthy, write_checkpoint
-from tests.support.github_server import COMMITS, REPOSITORY, GitHubServer, PullRequest
+from tests.support.events import PULL_REQUEST
+from tests.support.github_server import REPOSITORY, GitHubServer, PullRequest
 from tests.support.hub_models import good_model
 from tests.support.hub_server import FakeHub
 from tests.support.reading import ID
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 CONFIG = ".github/quantgate.yml"
-PULL_REQUEST = {
-    "number": 3,
-    "base": {"sha": COMMITS["base"], "ref": "main"},
-    "head": {"sha": COMMITS["head"], "ref": "topic"},
-}
 
 
 @pytest.fixture
@@ -133,7 +129,7 @@ class Action:
 
     def pull_request(self, **inputs: str) -> int:
         """Run it for pull request 3."""
-        return self("pull_request", {"pull_request": PULL_REQUEST}, **inputs)
+        return self("pull_request", PULL_REQUEST, **inputs)
 
     @property
     def outputs(self) -> dict[str, str]:

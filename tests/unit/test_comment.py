@@ -7,18 +7,9 @@ import re
 import pytest
 
 from quantgate.report.markdown import COMMENT_BUDGET, MARKER
+from tests.support.events import WORKFLOW_RUN
 from tests.support.github_server import BOT, COMMITS, Fault, GitHubServer, PullRequest
 from tests.unit.conftest import Action
-
-RUN = {
-    "workflow_run": {
-        "event": "pull_request",
-        "conclusion": "failure",
-        "head_sha": COMMITS["head"],
-        "head_branch": "topic",
-        "head_repository": {"owner": {"login": "stranger"}},
-    }
-}
 
 
 @pytest.fixture(autouse=True)
@@ -353,7 +344,7 @@ def reported(action: Action, github: GitHubServer, pull: PullRequest) -> Action:
 
 def test_the_second_workflow_writes_the_comment(reported: Action, github: GitHubServer):
     """From the JSON alone, without a checkout; it passes, as the first one decides."""
-    assert reported("workflow_run", RUN, reports="quantgate/report.json") == 0
+    assert reported("workflow_run", WORKFLOW_RUN, reports="quantgate/report.json") == 0
     assert reported.outputs["comment"] == "created"
     (body,) = bodies(github)
     assert body.startswith(f"{MARKER}\n### ❌")
@@ -366,7 +357,7 @@ def test_a_run_of_an_older_commit_says_nothing(
 ):
     """The pull request has moved on, and the newer run speaks for it."""
     pull.head = COMMITS["older"]
-    assert reported("workflow_run", RUN, reports="quantgate/report.json") == 0
+    assert reported("workflow_run", WORKFLOW_RUN, reports="quantgate/report.json") == 0
     assert reported.outputs["comment"] == "stale"
     assert bodies(github) == []
     assert "::notice title=quantgate::no comment was written: no open pull" in reported.log
@@ -385,7 +376,7 @@ def test_what_is_no_report_is_not_shown(
 ):
     """A stranger's workflow wrote the file: Markdown, or anything, may be in it."""
     reported.write("quantgate/report.json", text)
-    assert reported("workflow_run", RUN, reports="quantgate/report.json") == 3
+    assert reported("workflow_run", WORKFLOW_RUN, reports="quantgate/report.json") == 3
     assert said in reported.log
     assert bodies(github) == []
 
@@ -395,7 +386,7 @@ def test_a_first_workflow_without_a_report_does_not_leave_the_comment_green(
 ):
     """It had a bad input, or was made to stop."""
     github.add_comment(3, BOT, f"{MARKER}\n### ✅ old")
-    assert reported("workflow_run", RUN, reports="nothing/report.json") == 3
+    assert reported("workflow_run", WORKFLOW_RUN, reports="nothing/report.json") == 3
     (body,) = bodies(github)
     assert "### ❓ quantgate could not run" in body
 
@@ -403,14 +394,14 @@ def test_a_first_workflow_without_a_report_does_not_leave_the_comment_green(
 def test_a_config_that_was_downloaded_is_not_read(reported: Action, github: GitHubServer):
     """The files of the artifact are a stranger's, whatever they are called."""
     reported.write(".github/quantgate.yml", "comment: never")
-    reported("workflow_run", RUN, reports="quantgate/report.json")
+    reported("workflow_run", WORKFLOW_RUN, reports="quantgate/report.json")
     assert reported.outputs["comment"] == "created"
 
 
 @pytest.mark.parametrize("pattern", ["../report.json", "/etc/*.json", "nothing/*.json"])
 def test_a_report_that_is_not_there_stops_the_gate(reported: Action, pattern: str):
     """The job before it left none, or somewhere else."""
-    assert reported("workflow_run", RUN, reports=pattern) == 3
+    assert reported("workflow_run", WORKFLOW_RUN, reports=pattern) == 3
 
 
 def test_one_last_job_puts_the_reports_together(action: Action, github: GitHubServer):
