@@ -28,6 +28,7 @@ from quantgate.vllm.matching.lists import Stored
 from quantgate.vllm.matching.matcher import Matcher
 from quantgate.vllm.naming import naming_of
 from quantgate.vllm.resolution import resolve
+from quantgate.vllm.state_space import state_spaces
 from quantgate.vllm.structure import find_decoder
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from quantgate.vllm.layers import Layer
     from quantgate.vllm.matching.decision import Decision
     from quantgate.vllm.naming import Naming
+    from quantgate.vllm.state_space import StateSpace
     from quantgate.vllm.structure import Decoder
 
     Leaves = Mapping[str, tuple[str, tuple[int, ...]]]
@@ -65,7 +67,7 @@ _SEEN_IN_TOWERS = frozenset({"compressed-tensors", "fp8", "modelopt", "quark", "
 _OF_THE_FILES = frozenset(
     {
         *("declaration", "modules", "transform_weights", "linears", "_stored", "built", "sizes"),
-        *("decoder", "quantized_modules", "foreign", "torchao_files"),
+        *("decoder", "quantized_modules", "foreign", "torchao_files", "state_spaces"),
     }
 )
 
@@ -242,6 +244,11 @@ class Model:
             return of_base if of_base.n is not None else found
 
         return best
+
+    @cached_property
+    def state_spaces(self) -> Mapping[str, StateSpace]:
+        """Name of an `in_proj` → the state space that it belongs to."""
+        return state_spaces(self.checkpoint.config, self.modules)
 
     @cached_property
     def base_model(self) -> BaseModel | None:

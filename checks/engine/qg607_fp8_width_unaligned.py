@@ -8,6 +8,7 @@ from quantgate.findings import Fault, Outcome, Severity
 from quantgate.quantization.observed import observe
 from quantgate.quantization.scheme import Layout, Strategy
 from quantgate.rules import rule
+from quantgate.vllm.loading import Slicing, slicing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ def check(model: Model) -> Iterator[Fault]:
     ## What it checks
 
     For FP8 W8A8 with one scale per channel: that the rows of each vLLM layer (gate and up together,
-    q, k and v together) are a multiple of 16.
+    q, k and v together) are a multiple of 16, on each rank.
 
     ## Why it matters
 
@@ -55,7 +56,7 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Not checked
 
-    The share of one rank of several: the width is that of the whole layer.
+    The rows of q, k and v on one rank of several.
     """
     version, capability = model.target.version, model.target.capability
     if (
@@ -92,6 +93,14 @@ def check(model: Model) -> Iterator[Fault]:
 
 
 def _rows(model: Model, layer: Layer) -> int:
-    """Rows of the layer's weight; 0 where one is unknown."""
+    """Rows of the layer's weight on one rank; 0 where that is not known."""
     known = [observe(model.modules[m]).n for m in layer.modules]
-    return sum(n for n in known if n is not None) if None not in known else 0
+    rows = sum(n for n in known if n is not None) if None not in known else 0
+    size = model.target.tensor_parallel
+    if size == 1 or slicing_of(layer.modules[0]) is not Slicing.COLUMN:
+        return rows
+    space = model.state_spaces.get(layer.modules[0])
+    if space is not None:
+        return space.share(size)
+    of_heads = layer.cls == "QKVParallelLinear"
+    return rows // size if rows % size == 0 and not of_heads else 0

@@ -14,6 +14,7 @@ from quantgate.quantization.observed import observe
 from quantgate.quantization.scheme import Layout, Strategy
 from quantgate.quantization.transforms import ONLINE
 from quantgate.vllm.loading import Slicing, slicing_of
+from quantgate.vllm.state_space import obstacles_of
 from quantgate.vllm.transforms import applied
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ def obstacles(model: Model, size: int) -> Iterator[Obstacle]:
     heads = _heads(model.checkpoint.config)
     seen: dict[Any, tuple[Obstacle, ...]] = {}
     for module in model.linears:
+        space = model.state_spaces.get(module)
+        if space is not None:
+            for expected, what, outcome in obstacles_of(space, model, module, size):
+                yield Obstacle(module, expected, what, outcome)
+            continue
         leaf = module.rpartition(".")[2]
         slicing = slicing_of(module)
         scheme = model.schemes.get(module)

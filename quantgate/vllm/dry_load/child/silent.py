@@ -38,7 +38,8 @@ def silent_faults(
         rank: Only the first rank reads enough of every tensor to tell what was left of it.
     """
     tracker = reader.tracker
-    missing, partial = _incomplete(model, before, tracker, config.quant_config)
+    idle = _idle(model, config.quant_config)
+    missing, partial = _incomplete(model, before, tracker, idle)
     found = {
         "uninitialised": missing,
         "partial": partial,
@@ -52,13 +53,16 @@ def silent_faults(
     }
     if rank == 0:
         reached: set[str] = set()
-        for tensor in [*model.parameters(), *model.buffers()]:
+        unread: set[str] = set()
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
             reached |= tracker.names_in(tensor)
+            if name in idle:
+                unread |= tracker.names_in(tensor)
         found["dropped"] = _dropped(reader.seen - reached, config.model_config.hf_text_config)
         size = config.parallel_config.tensor_parallel_size
         found["truncated"] = [
             f"{name}: {part:,} of {tracker.size[name]:,} values used"
-            for name in reached & tracker.read.keys()
+            for name in reached & tracker.read.keys() - unread
             if tracker.read[name]
             and (part := covered(tracker.read[name])) * size < tracker.size[name]
         ]
@@ -66,17 +70,14 @@ def silent_faults(
 
 
 def _incomplete(
-    model: Any, before: dict[str, int], tracker: Tracker, quant_config: Any
+    model: Any, before: dict[str, int], tracker: Tracker, idle: set[str]
 ) -> tuple[list[str], list[str]]:
     """Parameters of which nothing was written, and those of which not everything was."""
-    owners = dict(model.named_modules())
-    spared = _spared(model)
+    spared = _spared(model) | idle
     nothing, part = [], []
     for name, parameter in model.named_parameters():
         key = storage(parameter)
         if name in spared or parameter.numel() == 0 or before.get(name) != key:
-            continue
-        if _may_be_missing(name, quant_config, owners.get(name.rpartition(".")[0])):
             continue
         written = covered(tracker.written.get(key, ()))
         if written == 0:
@@ -84,6 +85,16 @@ def _incomplete(
         elif written < parameter.numel():
             part.append(f"{name}: {written:,} of {parameter.numel():,} values loaded")
     return nothing, part
+
+
+def _idle(model: Any, quant_config: Any) -> set[str]:
+    """Parameters whose values change nothing at run time."""
+    owners = dict(model.named_modules())
+    return {
+        name
+        for name, _ in model.named_parameters()
+        if _may_be_missing(name, quant_config, owners.get(name.rpartition(".")[0]))
+    }
 
 
 def _spared(model: Any) -> set[str]:
