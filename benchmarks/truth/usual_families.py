@@ -139,7 +139,6 @@ def decoder(
 
 
 _QKV = ("q_proj", "k_proj", "v_proj")
-_ALL = (*_QKV, "o_proj", "gate_proj", "up_proj", "down_proj")
 _POST = ("post_attention_layernorm", "post_feedforward_layernorm")
 _MOE = {
     "num_experts": EXPERTS,

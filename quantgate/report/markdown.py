@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from quantgate.report.model import Report
 
 MARKER = "<!-- quantgate:report -->"
-# GitHub: an issue comment holds 65,536 characters (some threads suspect bytes), a job summary
-# 1 MiB per step. Both leave room for a line of the caller's.
+# GitHub: an issue comment holds 65,536 characters (some threads suspect bytes). There is room left
+# for a line of the caller's.
 COMMENT_BUDGET = 60_000
-SUMMARY_BUDGET = 1024 * 1024 - 16 * 1024
 MINIMUM_BUDGET = 20_000
 MAX_PROBLEMS = 20
 # No line of a finding, name or model is shorter: what need not be rendered to know it is too long.

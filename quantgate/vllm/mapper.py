@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 Table = tuple[tuple[str, str | None], ...]
 
@@ -91,8 +91,3 @@ class NameMapper:
     def unstacked(self) -> NameMapper:
         """Without the stacked entries; dropped ones still drop (0.27 to 0.29, and older)."""
         return replace(self, stacked=())
-
-    def map_list(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The new names of a list; entries that the class drops are gone."""
-        mapped = (self.map(n) for n in names)
-        return tuple(m[0] for m in mapped if m is not None)

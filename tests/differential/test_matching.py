@@ -124,7 +124,8 @@ def ours(q: dict[str, Any], dialect: Dialect) -> Any:
             found = NameMapper.from_tables(q["tables"]).map(q["name"])
             return None if found is None else [found[0], found[1][0] if found[1] else None]
         case "rename":
-            return list(NameMapper.from_tables(q["tables"]).renames().map_list(q["entries"]))
+            mapper = NameMapper.from_tables(q["tables"]).renames()
+            return [new[0] for entry in q["entries"] if (new := mapper.map(entry)) is not None]
     raise ValueError(q["ask"])
 
 

@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 from jinja2 import Environment, nodes
 
 from quantgate.findings import Verdict
-from quantgate.report.markdown import (
-    COMMENT_BUDGET,
-    MARKER,
-    MINIMUM_BUDGET,
-    SUMMARY_BUDGET,
-    to_markdown,
-)
+from quantgate.github.publish import MARKDOWN_BUDGET
+from quantgate.report.markdown import COMMENT_BUDGET, MARKER, MINIMUM_BUDGET, to_markdown
 from quantgate.report.model import Report
 from quantgate.report.templating import FILTERS, environment, render, template_folder
 from quantgate.report.view import LEVELS, view
@@ -65,7 +60,7 @@ def assert_whole(text: str) -> None:
 
 
 @pytest.mark.parametrize("case", samples.CASES)
-@pytest.mark.parametrize("budget", [MINIMUM_BUDGET, COMMENT_BUDGET, SUMMARY_BUDGET])
+@pytest.mark.parametrize("budget", [MINIMUM_BUDGET, COMMENT_BUDGET, MARKDOWN_BUDGET])
 def test_budget_holds_and_nothing_is_cut(case: str, budget: int) -> None:
     """A report fits its budget, and what is shown is whole."""
     text = to_markdown(samples.CASES[case](), budget=budget)

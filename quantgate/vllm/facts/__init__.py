@@ -12,12 +12,9 @@ import re
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quantgate.vllm.facts.records import Architecture, Method, assemble
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 __all__ = ["Architecture", "Method", "ReleaseFacts", "facts", "nearest", "releases"]
 
@@ -108,11 +105,6 @@ class ReleaseFacts:
         """The methods that vLLM refuses unless told to allow deprecated ones."""
         return tuple(self._quantization["deprecated"])
 
-    @property
-    def removed_methods(self) -> dict[str, str]:
-        """Methods that this release no longer has → the last shipped release that had them."""
-        return _last_with(self, lambda other: other.methods)
-
     def min_capability(self, method: str) -> int | None:
         """The compute capability a method needs (89 for sm_89), None where that is open."""
         found = self.method(method)
@@ -126,18 +118,17 @@ class ReleaseFacts:
         """
         return dict(self._quantization["schemes"])
 
-    def allowed_on(self, platform: str) -> tuple[str, ...] | None:
-        """The methods a platform (`rocm`, `xpu`, ...) allows, None if it has no list."""
-        allowed = self._quantization["platform_supported"].get(platform)
-        return None if allowed is None else tuple(allowed)
-
     @property
     def removed(self) -> dict[str, str]:
         """Architectures that this release no longer has → the last release that had them.
 
         vLLM's own list where it says so, else the last shipped release.
         """
-        return _last_with(self, lambda other: other.architectures) | dict(self._common["removed"])
+        here = set(self.architectures)
+        gone: dict[str, str] = {}
+        for release in releases()[: releases().index(self.release)]:
+            gone |= dict.fromkeys(set(facts(release).architectures) - here, release)
+        return dict(sorted(gone.items())) | dict(self._common["removed"])
 
     @property
     def out_of_tree(self) -> dict[str, str]:
@@ -153,22 +144,6 @@ class ReleaseFacts:
     def semantics(self) -> dict[str, Any]:
         """How the facts are applied: fingerprints, mapper order, the loaders' own mappers."""
         return dict(self._common["semantics"])
-
-    def unchanged_since(self, function: str) -> str | None:
-        """The oldest shipped release from which on a function's code is as in this one.
-
-        It names a variant of the code: matchers are written per variant. None if this release
-        has no such function.
-        """
-        mine = self.semantics["functions"].get(function)
-        if mine is None:
-            return None
-        oldest = self.release
-        for release in reversed(releases()[: releases().index(self.release)]):
-            if facts(release).semantics["functions"].get(function) != mine:
-                break
-            oldest = release
-        return oldest
 
     @property
     def k_eq_v(self) -> tuple[dict[str, str], ...]:
@@ -223,14 +198,3 @@ class _History:
             if _version(since) <= wanted
         }
         return tuple(name for name, there in latest.items() if there)
-
-
-def _last_with(
-    mine: ReleaseFacts, names: Callable[[ReleaseFacts], Iterable[str]]
-) -> dict[str, str]:
-    """Names that an older release has and this one lacks → the last release that has them."""
-    here = set(names(mine))
-    out: dict[str, str] = {}
-    for release in releases()[: releases().index(mine.release)]:
-        out |= dict.fromkeys(set(names(facts(release))) - here, release)
-    return dict(sorted(out.items()))

@@ -133,11 +133,6 @@ class Architecture:
     unknown: tuple[str, ...]
     platforms: dict[str, dict[str, Any]]
 
-    @property
-    def conditions(self) -> tuple[Change, ...]:
-        """The changes that depend on the checkpoint's config."""
-        return tuple(change for change in self.changes if change.when)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
