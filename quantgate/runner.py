@@ -20,7 +20,7 @@ from quantgate.report.words import size, summary_of
 from quantgate.rules import rules_of
 from quantgate.targets import Target
 from quantgate.vllm.capability import minimum_capability
-from quantgate.vllm.dialect import forget_patterns
+from quantgate.vllm.patterns import forget_patterns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

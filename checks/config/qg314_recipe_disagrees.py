@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from quantgate.findings import Fault, Outcome, Severity
 from quantgate.quantization.recipe import read_recipe, weights_of_block
 from quantgate.rules import rule
-from quantgate.vllm.dialect import Entries, PatternError
+from quantgate.vllm.patterns import Entries, PatternError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,8 +9,8 @@ from quantgate.findings import Fault, Outcome, Severity
 from quantgate.quantization.declaration import shown
 from quantgate.quantization.observed import is_quantized
 from quantgate.rules import rule
-from quantgate.vllm.dialect import PatternError, class_match, regex_matches
 from quantgate.vllm.layers import expert_block
+from quantgate.vllm.patterns import PatternError, class_match, regex_matches
 from quantgate.vllm.resolution import unresolved
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from quantgate.findings import Confidence, Fault
 from quantgate.quantization.declaration import shown
 from quantgate.rules import rule
-from quantgate.vllm.dialect import PatternError, regex_matches
+from quantgate.vllm.patterns import PatternError, regex_matches
 from quantgate.vllm.resolution import declared_entries
 
 if TYPE_CHECKING:

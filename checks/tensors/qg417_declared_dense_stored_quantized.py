@@ -8,7 +8,7 @@ from quantgate.findings import Fault, Outcome
 from quantgate.patching import cured
 from quantgate.quantization.difference import Kind
 from quantgate.rules import rule
-from quantgate.vllm.dialect import equal_or_regex
+from quantgate.vllm.patterns import equal_or_regex
 from quantgate.vllm.resolution import declared_entries
 
 if TYPE_CHECKING:

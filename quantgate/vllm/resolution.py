@@ -23,7 +23,8 @@ from quantgate.quantization.observed import observe
 from quantgate.quantization.quark import QuarkDeclaration
 from quantgate.quantization.torchao import TorchAoDeclaration
 from quantgate.report.model import ResolvedTarget
-from quantgate.vllm.dialect import equal_or_regex, names_component, names_run
+from quantgate.vllm.dialect import names_component, names_run
+from quantgate.vllm.patterns import equal_or_regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration
-from quantgate.vllm.dialect import equal_or_regex
+from quantgate.vllm.patterns import equal_or_regex
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

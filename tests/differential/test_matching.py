@@ -14,14 +14,9 @@ from typing import Any
 
 import pytest
 
-from quantgate.vllm.dialect import (
-    Dialect,
-    Disagreement,
-    Entries,
-    PatternError,
-    regex_matches,
-)
+from quantgate.vllm.dialect import Dialect, Disagreement
 from quantgate.vllm.mapper import NameMapper
+from quantgate.vllm.patterns import Entries, PatternError, regex_matches
 
 PYTHON = os.environ.get("VLLM_PYTHON", "")
 COUNT = 20_000

@@ -14,7 +14,8 @@ from typing import Any, Literal
 import pytest
 import regex
 
-from quantgate.vllm.dialect import Dialect, Disagreement, Entries, PatternError
+from quantgate.vllm.dialect import Dialect, Disagreement
+from quantgate.vllm.patterns import Entries, PatternError
 from tests.differential.test_matching import CLASSES, question
 from tools.vllm_extract.sdist import fetch
 

@@ -7,7 +7,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quantgate.vllm.dialect import Entries, PatternError, forget_patterns, regex_matches
+from quantgate.vllm.patterns import Entries, PatternError, forget_patterns, regex_matches
 
 PARTS = st.sampled_from(
     [".*", "layers", r"\.", r"\d+", "mlp", "(a|b)", "q_proj", "[0-3]", "$", "^"]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quantgate.vllm.dialect import Entries, class_match, leaf
+from quantgate.vllm.dialect import leaf
 from quantgate.vllm.matching.decision import Decision, given, skipped
+from quantgate.vllm.patterns import Entries, class_match
 
 if TYPE_CHECKING:
     from quantgate.quantization.compressed_tensors import CompressedTensorsDeclaration

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quantgate.quantization.auto_round import DENSE, Settings
-from quantgate.vllm.dialect import regex_found
+from quantgate.vllm.patterns import regex_found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quantgate.vllm.dialect import Disagreement, regex_matches
+from quantgate.vllm.dialect import Disagreement
 from quantgate.vllm.matching.decision import Decision, divided, given, skipped
+from quantgate.vllm.patterns import regex_matches
 
 if TYPE_CHECKING:
     from quantgate.quantization.awq import AwqDeclaration

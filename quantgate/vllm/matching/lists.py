@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from quantgate.vllm.dialect import Entries
+from quantgate.vllm.patterns import Entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -17,7 +17,7 @@ from quantgate.quantization.modelopt import ModelOptDeclaration
 from quantgate.quantization.mxfp4 import Mxfp4Declaration
 from quantgate.quantization.quark import QuarkDeclaration
 from quantgate.quantization.torchao import TorchAoDeclaration
-from quantgate.vllm.dialect import PatternError, leaf
+from quantgate.vllm.dialect import leaf
 from quantgate.vllm.matching.auto_round import AutoRound
 from quantgate.vllm.matching.bitsandbytes import BitsAndBytes
 from quantgate.vllm.matching.compressed_tensors import CompressedTensors
@@ -30,6 +30,7 @@ from quantgate.vllm.matching.modelopt import ModelOpt
 from quantgate.vllm.matching.quark import Quark
 from quantgate.vllm.matching.torchao import TorchAo
 from quantgate.vllm.naming import USUAL
+from quantgate.vllm.patterns import PatternError
 
 if TYPE_CHECKING:
     from quantgate.quantization.declaration import Declaration

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quantgate.quantization.declaration import ProblemKind
-from quantgate.vllm.dialect import names_run, regex_matches
+from quantgate.vllm.dialect import names_run
 from quantgate.vllm.matching.decision import Decision, given
+from quantgate.vllm.patterns import regex_matches
 
 if TYPE_CHECKING:
     from quantgate.quantization.torchao import TorchAoDeclaration
