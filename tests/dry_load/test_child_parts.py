@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quantgate.vllm.children.inside.errors import MAX_MESSAGE
 from quantgate.vllm.dry_load.child import losses, regions, verdicts
 from quantgate.vllm.dry_load.child.reasons import NotSimulated, StubCalled, UnknownType
 
@@ -117,5 +118,5 @@ def test_failure_tells_where() -> None:
         said = verdicts.failure(error, "init", None)
     assert said["outcome"] == "fails"
     assert (said["phase"], said["exception"], said["reason"]) == ("init", "ValueError", "")
-    assert len(said["message"]) == verdicts.MAX_MESSAGE
+    assert len(said["message"]) == MAX_MESSAGE
     assert said["where"].startswith("test_child_parts.py:")

@@ -8,11 +8,14 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .release import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+T = TypeVar("T")
 _PR_SET_PDEATHSIG = 1
 
 
@@ -28,6 +31,17 @@ def begin(job_file: str, events: int) -> tuple[dict[str, Any], Callable[..., Non
         stream.flush()
 
     return json.loads(Path(job_file).read_text(encoding="utf-8")), tell
+
+
+def prepared(prepare: Callable[[], T], tell: Callable[..., None]) -> T | None:
+    """What `prepare` makes ready; None where this Python cannot do the job, which is told."""
+    try:
+        return prepare()
+    except Refused as error:
+        tell("refused", reason=str(error))
+    except ImportError as error:
+        tell("refused", reason=f"the vLLM in {sys.executable} cannot be imported: {error}")
+    return None
 
 
 def _die_with_parent() -> None:

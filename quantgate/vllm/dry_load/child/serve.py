@@ -11,11 +11,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from quantgate.vllm.children.inside.release import Refused, libraries
-from quantgate.vllm.children.inside.telling import begin
+from quantgate.vllm.children.inside.release import libraries
+from quantgate.vllm.children.inside.telling import begin, prepared
 
 from .adapters import supported_release
 
@@ -23,15 +22,10 @@ from .adapters import supported_release
 def serve(job_file: str, events: int) -> None:
     """Do the job in `job_file`, telling the file descriptor `events`."""
     job, tell = begin(job_file, events)
-    try:
-        release = supported_release()
-        loader = _start(job)
-    except Refused as error:
-        tell("refused", reason=str(error))
+    ready = prepared(lambda: _start(job), tell)
+    if ready is None:
         return
-    except ImportError as error:
-        tell("refused", reason=f"the vLLM in {sys.executable} cannot be imported: {error}")
-        return
+    release, loader = ready
     tell("ready", release=release, libraries=libraries())
     for model in job["models"]:
         tell("start", model=model["index"])
@@ -40,8 +34,9 @@ def serve(job_file: str, events: int) -> None:
     tell("end")
 
 
-def _start(job: dict[str, Any]) -> Any:
-    """Import torch and vLLM with the platform in place."""
+def _start(job: dict[str, Any]) -> tuple[str, Any]:
+    """The release, and what loads: torch and vLLM are imported with the platform in place."""
+    release = supported_release()
     from .adapters import prepare
     from .gpus import CPU
     from .loading import Loader
@@ -49,4 +44,4 @@ def _start(job: dict[str, Any]) -> Any:
 
     simulate(job["gpu"], job["tensor_parallel"])
     prepare(gpu=job["gpu"] != CPU)
-    return Loader(job["tensor_parallel"])
+    return release, Loader(job["tensor_parallel"])

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
+
+from quantgate.vllm.children.inside.errors import NEEDS_REMOTE_CODE, REMOTE_CODE, chain, described
 
 from .reasons import NotSimulated, StubCalled, UnknownType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from .headers import HeaderReader
-
-MAX_MESSAGE = 2000
 
 # What torch and vLLM say where a value, a driver or a library is missing that a GPU machine has.
 _OURS = re.compile(
@@ -27,16 +23,13 @@ _OURS = re.compile(
 )
 _NO_ROOM = re.compile(r"can't allocate memory|[Cc]annot allocate memory|No space left")
 _THIS_CPU = re.compile(r"requires AMX|requires AVX|AMX tile support")
-_REMOTE_CODE = re.compile(r"trust_remote_code|trust-remote-code|remote code|custom code")
 
 
 def failure(error: BaseException, phase: str, reader: HeaderReader | None) -> dict[str, Any]:
     """The result of a load that ended with an exception: `fails`, or `unknown` with a reason."""
     said: dict[str, Any] = {
         "phase": phase,
-        "exception": type(error).__name__,
-        "message": str(error)[:MAX_MESSAGE],
-        "where": _where(error),
+        **described(error),
         "tensor": _tensor(error, reader) if reader and phase == "load" else "",
     }
     reason = uncertain(error, phase)
@@ -45,10 +38,10 @@ def failure(error: BaseException, phase: str, reader: HeaderReader | None) -> di
 
 def uncertain(error: BaseException, phase: str) -> str:
     """Why this exception is no answer of vLLM's, or empty if it is one."""
-    causes = list(_chain(error))
+    causes = list(chain(error))
     texts = [str(e) for e in causes]
-    if any(map(_REMOTE_CODE.search, texts)) and phase in {"config", "init"}:
-        return "it needs remote code, which is refused and never run"
+    if any(map(REMOTE_CODE.search, texts)) and phase in {"config", "init"}:
+        return NEEDS_REMOTE_CODE
     if any(isinstance(e, NotSimulated | UnknownType | StubCalled) for e in causes):
         return texts[0]
     if isinstance(error, MemoryError) or any(map(_NO_ROOM.search, texts)):
@@ -64,22 +57,6 @@ def uncertain(error: BaseException, phase: str) -> str:
     if phase == "post" and "backend" in texts[0]:
         return "which kernels a GPU build has is not simulated"
     return ""
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    current: BaseException | None = error
-    for _ in range(20):
-        if current is None:
-            return
-        yield current
-        current = current.__cause__ or current.__context__
-
-
-def _where(error: BaseException) -> str:
-    """The innermost line of vLLM's, such as `linear.py:412`."""
-    frames = extract_tb(error.__traceback__)
-    own = [f for f in frames if "/vllm/" in f.filename] or list(frames)
-    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
 def _tensor(error: BaseException, reader: HeaderReader) -> str:

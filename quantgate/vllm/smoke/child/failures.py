@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-MAX_MESSAGE = 2000
+from quantgate.vllm.children.inside.errors import NEEDS_REMOTE_CODE, REMOTE_CODE, chain, described
 
 # The functions of vLLM's that tell what it was at, innermost ones last.
 _PHASES = {
@@ -30,20 +26,17 @@ _MEMORY = re.compile(
     r"|KV cache is needed, which is larger"
 )
 _DISK = re.compile(r"No space left on device")
-_REMOTE_CODE = re.compile(r"trust_remote_code|trust-remote-code|remote code|custom code")
 
 
 def failure(error: BaseException, phase: str) -> dict[str, Any]:
     """The result of a load that ended with an exception: `fails`, or `unknown` with a reason."""
-    causes = list(_chain(error))
+    causes = list(chain(error))
     reason = _uncertain(causes)
     return {
         "outcome": "unknown" if reason else "fails",
         "reason": reason,
         "phase": _phase(causes) if phase == "load" else phase,
-        "exception": type(error).__name__,
-        "message": str(error)[:MAX_MESSAGE],
-        "where": _where(error),
+        **described(error),
     }
 
 
@@ -56,30 +49,14 @@ def _uncertain(causes: list[BaseException]) -> str:
         return "there is too little memory for it here"
     if _DISK.search(text):
         return "there is too little room on the disk"
-    if _REMOTE_CODE.search(text):
-        return "it needs remote code, which is refused and never run"
+    if REMOTE_CODE.search(text):
+        return NEEDS_REMOTE_CODE
     if any(isinstance(e, ImportError) for e in causes):
         return f"a library is missing here: {causes[0]}"
     return ""
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    current: BaseException | None = error
-    for _ in range(20):
-        if current is None:
-            return
-        yield current
-        current = current.__cause__ or current.__context__
 
 
 def _phase(causes: list[BaseException]) -> str:
     names = [frame.name for error in reversed(causes) for frame in extract_tb(error.__traceback__)]
     found = [_PHASES[name] for name in names if name in _PHASES]
     return found[-1] if found else "load"
-
-
-def _where(error: BaseException) -> str:
-    """The innermost line of vLLM's, such as `linear.py:412`."""
-    frames = extract_tb(error.__traceback__)
-    own = [f for f in frames if "/vllm/" in f.filename] or list(frames)
-    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""

@@ -12,33 +12,28 @@ One model a process: what vLLM takes of a GPU comes back when the process ends.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from quantgate.vllm.children.inside.release import Refused, installed_release, libraries
-from quantgate.vllm.children.inside.telling import begin
+from quantgate.vllm.children.inside.release import installed_release, libraries
+from quantgate.vllm.children.inside.telling import begin, prepared
 
 
 def serve(job_file: str, events: int) -> None:
     """Do the job in `job_file`, telling the file descriptor `events`."""
     job, tell = begin(job_file, events)
-    try:
-        release = installed_release()
-        device = _device(job)
-    except Refused as error:
-        tell("refused", reason=str(error))
+    ready = prepared(lambda: _start(job), tell)
+    if ready is None:
         return
-    except ImportError as error:
-        tell("refused", reason=f"the vLLM in {sys.executable} cannot be imported: {error}")
-        return
+    release, device = ready
     tell("ready", release=release, libraries=libraries(), device=device)
     from .session import smoke
 
     tell("done", result=smoke(job, device["kind"], lambda name: tell("phase", name=name)))
 
 
-def _device(job: dict[str, Any]) -> dict[str, Any]:
-    """What vLLM would run on, if that is what was asked for."""
+def _start(job: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The release, and what vLLM would run on, if that is what was asked for."""
+    release = installed_release()
     from .devices import device
 
-    return device(job["device"], job["tensor_parallel"])
+    return release, device(job["device"], job["tensor_parallel"])
