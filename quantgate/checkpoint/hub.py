@@ -6,12 +6,10 @@ lists the files with their sizes and oids, which is what shows a truncated file.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from huggingface_hub import HfApi, hf_hub_url
@@ -20,8 +18,9 @@ from huggingface_hub.utils import build_hf_headers
 from quantgate import __version__
 from quantgate.checkpoint.cache import Cache, default_cache
 from quantgate.checkpoint.card import CARD_NAME, MAX_CARD, front_matter
+from quantgate.checkpoint.hub_listing import COMMIT, Listing, parse_listing
+from quantgate.checkpoint.hub_refusals import RERUN, fatal, no_model, refusal
 from quantgate.checkpoint.model import Defect, DefectKind, Index, WeightFile
-from quantgate.checkpoint.names import foreign_format, is_pickle
 from quantgate.checkpoint.ranges import (
     UNKNOWN,
     RemoteFile,
@@ -51,16 +50,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from concurrent.futures import Executor
 
+    from quantgate.checkpoint.hub_listing import ListedFile
+
 SCHEME: Final = "hf://"
 MAX_LISTING: Final = 50_000_000
 """Bytes of the listing of a repository that are read; 1,000 files take 0.3 MB."""
 
-RERUN: Final = "Run the check again later."
-
 _ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _REVISION = re.compile(r"[\w.+-][\w./+-]{0,255}", re.ASCII)
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +72,6 @@ class Repository:
     def address(self) -> str:
         """Where people look at it."""
         return f"{self.endpoint}/{self.id}"
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file of the listing. `oid` is the SHA-256 of an LFS file, or else git's SHA-1."""
-
-    name: str
-    size: int
-    oid: str
-    lfs: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    commit: str
-    files: tuple[_File, ...]
 
 
 def parse_source(source: str, endpoint: str = "") -> Repository:
@@ -153,7 +134,7 @@ def kept_header_bytes(source: str, *, endpoint: str = "", cache: Cache | None = 
     kept = cache.get(*_listing_key(repository), repository.revision)
     if kept is None:
         return 0
-    files = (f for f in _kept_listing(kept).files if "/" not in f.name)
+    files = (f for f in Listing.from_kept(kept).files if "/" not in f.name)
     sizes = [
         cache.size(*_header_key(repository, f)) for f in files if f.name.endswith(WEIGHT_SUFFIX)
     ]
@@ -164,7 +145,7 @@ def _listing_key(repository: Repository) -> tuple[str, ...]:
     return ("listing", repository.endpoint, repository.id)
 
 
-def _header_key(repository: Repository, file: _File) -> tuple[str, ...]:
+def _header_key(repository: Repository, file: ListedFile) -> tuple[str, ...]:
     return ("header", repository.endpoint, file.oid, str(file.size))
 
 
@@ -177,7 +158,7 @@ class _Reader:
         self.cache = cache
         self.headers = build_hf_headers(library_name="quantgate", library_version=__version__)
         self.commit = ""
-        self.files: Mapping[str, _File] = {}
+        self.files: Mapping[str, ListedFile] = {}
         self.parsed: dict[RawFile | RawDocument, WeightFile | Index] = {}
 
     def read(self, source: str, pool: Executor, *, scalars: bool) -> RawCheckpoint:
@@ -191,8 +172,8 @@ class _Reader:
         self.files = {f.name: f for f in listing.files if "/" not in f.name}
         weights = sorted(name for name in self.files if name.endswith(WEIGHT_SUFFIX))
         others = self.files.keys() - CONFIG_NAMES - set(weights)
-        if not weights:
-            self._check_that_it_is_a_model(listing, others)
+        if not weights and (failure := no_model(self.repository, listing)) is not None:
+            raise failure
         index_name = choose_index(self.files)
         index_task = index_name and pool.submit(self._document, index_name, MAX_INDEX)
         names = sorted(CONFIG_NAMES & self.files.keys())
@@ -219,7 +200,7 @@ class _Reader:
             parsed=self.parsed,
         )
 
-    def _listing(self) -> _Listing:
+    def _listing(self) -> Listing:
         """The files at the commit that the revision stands for.
 
         Raises:
@@ -227,86 +208,27 @@ class _Reader:
         """
         repository = self.repository
         key = _listing_key(repository)
-        if _COMMIT.fullmatch(repository.revision):
+        if COMMIT.fullmatch(repository.revision):
             kept = self.cache.get(*key, repository.revision)
             if kept is not None:
-                return _kept_listing(kept)
+                return Listing.from_kept(kept)
         revision = quote(repository.revision, safe="")
         url = f"{repository.endpoint}/api/models/{repository.id}/revision/{revision}?blobs=true"
         try:
             content = self.transport.get(url, self.headers, limit=MAX_LISTING)
         except UnreadError as error:
-            self._refuse(error)
-        listing = _parse_listing(content)
+            raise refusal(error, repository, self.headers) from None
+        listing = parse_listing(content)
         if listing is None:
             raise SourceError(
                 f"{repository.endpoint} does not answer like a Hub: its listing of "
                 f"{repository.id!r} makes no sense. {RERUN}"
             )
-        kept = json.dumps([listing.commit, [asdict(f) for f in listing.files]]).encode()
-        self.cache.put(kept, *key, listing.commit)
+        self.cache.put(listing.kept(), *key, listing.commit)
         return listing
 
-    def _refuse(self, error: UnreadError) -> NoReturn:
-        """Turn a refusal into a sentence for the user."""
-        repository, host = self.repository, urlsplit(self.repository.endpoint).netloc
-        if (failure := self._fatal(error)) is not None:
-            raise failure from None
-        if error.code == "RevisionNotFound":
-            raise SourceError(
-                f"The repository {repository.id!r} on {host} has no revision "
-                f"{repository.revision!r}."
-            ) from None
-        if error.code == "RepoNotFound" or error.status in {401, 404}:
-            hidden = (
-                "it is private and the token may not read it"
-                if self._has_token
-                else "it is private: then set HF_TOKEN to a token that may read it"
-            )
-            raise SourceError(
-                f"There is no repository {repository.id!r} on {host}, or {hidden}. "
-                "Nor is there a folder of that name here."
-            ) from None
-        raise SourceError(f"The listing of {repository.id!r} on {host} {error}. {RERUN}") from None
-
     def _fatal(self, error: UnreadError) -> SourceError | None:
-        """The end of it all, for what holds for the whole repository."""
-        if error.code == "GatedRepo":
-            next_step = (
-                "the token has no access to it yet: ask for it there with the token's account"
-                if self._has_token
-                else "ask for access there, and set HF_TOKEN to a token of that account"
-            )
-            return SourceError(
-                f"The repository {self.repository.id!r} is gated ({self.repository.address}): "
-                f"{next_step}."
-            )
-        if error.status == 401 and "Invalid credentials" in error.text:
-            return SourceError(
-                f"{urlsplit(self.repository.endpoint).netloc} does not accept the token: "
-                "HF_TOKEN is wrong or has expired."
-            )
-        return None
-
-    @property
-    def _has_token(self) -> bool:
-        return "authorization" in self.headers
-
-    def _check_that_it_is_a_model(self, listing: _Listing, others: set[str]) -> None:
-        foreign = sorted({label for name in others if (label := foreign_format(name))})
-        pickles = [name for name in others if is_pickle(name)]
-        if "config.json" in self.files and (pickles or not foreign):
-            return  # a rule says what can be said of it
-        nested = any(f.name.endswith(WEIGHT_SUFFIX) for f in listing.files)
-        found = (
-            [f"weights as {label}" for label in foreign]
-            + (["pickled PyTorch files (*.bin, *.pt)"] if pickles else [])
-            + ([f"*{WEIGHT_SUFFIX} only in sub-folders"] if nested else [])
-        )
-        raise SourceError(
-            f"The repository {self.repository.id!r} holds no *{WEIGHT_SUFFIX} files to check: it "
-            f"has {' and '.join(found) or 'no weights at all'}."
-        )
+        return fatal(error, self.repository, self.headers)
 
     def _remote(self, weights: Sequence[str], index: RawDocument | None) -> list[RemoteFile]:
         sizes = {name: self.files[name].size for name in weights}
@@ -336,7 +258,7 @@ class _Reader:
             if (failure := self._fatal(error)) is not None:
                 raise failure from None
             return RawDocument(name, Defect(DefectKind.NOT_ANSWERED, str(error)))
-        if _oid(content, lfs=file.lfs) != file.oid:
+        if not file.holds(content):
             message = "came with other content than the listing says (its hash differs)"
             return RawDocument(name, Defect(DefectKind.NOT_ANSWERED, message))
         self.cache.put(content, *key)
@@ -407,40 +329,3 @@ class _Reader:
             size=self.files[name].size,
             span=(begin, end),
         )
-
-
-def _oid(content: bytes, *, lfs: bool) -> str:
-    if lfs:
-        return hashlib.sha256(content).hexdigest()
-    git = hashlib.sha1(b"blob %d\0" % len(content), usedforsecurity=False)
-    git.update(content)
-    return git.hexdigest()
-
-
-def _parse_listing(content: bytes) -> _Listing | None:
-    """The answer of `/api/models/ID/revision/REVISION?blobs=true`, None if it makes no sense."""
-    try:
-        answer = json.loads(content)
-        commit, siblings = answer["sha"], answer["siblings"]
-        if not _COMMIT.fullmatch(commit):
-            return None
-        return _Listing(commit, tuple(_file(entry) for entry in siblings))
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
-        return None
-
-
-def _file(entry: Mapping[str, Any]) -> _File:
-    lfs = entry.get("lfs")
-    oid = lfs["sha256"] if lfs else entry["blobId"]
-    name, size = entry["rfilename"], lfs["size"] if lfs else entry["size"]
-    if not isinstance(name, str) or not _OID.fullmatch(oid):
-        raise TypeError("a name or oid is not one")
-    name.encode()  # half a surrogate pair is no name
-    if type(size) is not int or not 0 <= size < 2**63:
-        raise ValueError("a size is not one")
-    return _File(name, size, oid, bool(lfs))
-
-
-def _kept_listing(content: bytes) -> _Listing:
-    commit, files = json.loads(content)
-    return _Listing(commit, tuple(_File(**f) for f in files))
