@@ -22,7 +22,7 @@ from quantgate.targets import Target
 from quantgate.vllm.built import built_for
 from quantgate.vllm.dialect import Dialect
 from quantgate.vllm.kv_scales import KvScales
-from quantgate.vllm.layers import build_layers, is_router
+from quantgate.vllm.layers import Layer, build_layers, is_router
 from quantgate.vllm.loading import slicing_of
 from quantgate.vllm.matching.lists import Stored
 from quantgate.vllm.matching.matcher import Matcher
@@ -30,6 +30,7 @@ from quantgate.vllm.naming import naming_of
 from quantgate.vllm.resolution import resolve
 from quantgate.vllm.state_space import state_spaces
 from quantgate.vllm.structure import find_decoder
+from quantgate.vllm.tied import HEAD, builds_tied_head
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from quantgate.report.model import ResolvedTarget
     from quantgate.vllm.built import Built
     from quantgate.vllm.kv_scales import KvScale
-    from quantgate.vllm.layers import Layer
     from quantgate.vllm.matching.decision import Decision
     from quantgate.vllm.naming import Naming
     from quantgate.vllm.state_space import StateSpace
@@ -179,8 +179,26 @@ class Model:
         declaration = self.declaration
         if declaration is None or not declaration.modelled:
             return {}
-        matcher = Matcher(declaration, self.naming, self.dialect, self._stored)
-        return {layer.prefix: matcher.decide(layer) for layer in self.layers}
+        return {layer.prefix: self._matcher.decide(layer) for layer in self.layers}
+
+    @cached_property
+    def _matcher(self) -> Matcher:
+        declaration = self.declaration
+        assert declaration is not None  # noqa: S101  asked only where there is one
+        return Matcher(declaration, self.naming, self.dialect, self._stored)
+
+    @cached_property
+    def tied_head(self) -> Decision | None:
+        """What vLLM decides for an output head that it ties to the embedding and no file holds.
+
+        None where there is no such head, or that is not known.
+        """
+        declaration, built = self.declaration, self.built
+        if declaration is None or not declaration.modelled or built is None:
+            return None
+        if HEAD in self.modules or not builds_tied_head(self.naming, built):
+            return None
+        return self._matcher.decide(Layer(HEAD, "ParallelLMHead", (), (HEAD,)))
 
     @cached_property
     def reaches_nothing(self) -> bool:

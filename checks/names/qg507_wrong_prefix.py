@@ -24,7 +24,8 @@ def check(model: Model) -> Iterator[Fault]:
 
     The prefix of the layers once the model class has renamed it: that there is one at all
     (`model.layers.0`, not `layers.0`), that no part of it is there twice
-    (`model.model.layers.0`), and that a text-only class does not get `language_model.`.
+    (`model.model.layers.0`), and that a text-only class does not get `language_model.`, or any
+    other prefix than its own, where that is known.
 
     ## Why it matters
 
@@ -61,19 +62,22 @@ def check(model: Model) -> Iterator[Fault]:
         return
     parts = match[1].rstrip(".").split(".") if match[1] else []
     wrapped = bool(naming.wraps)
+    own = model.built.root if model.built and not wrapped else None
     if not parts:
         found = "no prefix"
     elif len(set(parts)) < len(parts):
         found = f"{match[1]} (a part is there twice)"
     elif "language_model" in parts and not wrapped:
         found = f"{match[1]} (a prefix of multimodal wrappers)"
+    elif own and parts != own.split(".") and naming.architecture.endswith("ForCausalLM"):
+        found = match[1]
     else:
         return
     yield Fault(
         message=f"vLLM's class for {naming.architecture} has no module at this place: it stops "
         "while loading (There is no module or parameter named …).",
         module=decoder.root,
-        expected="language_model.model." if wrapped else "model.",
+        expected="language_model.model." if wrapped else f"{own or 'model'}.",
         found=found,
         fix="Save the model from the class that config.json names, or name the class that these "
         "names belong to.",

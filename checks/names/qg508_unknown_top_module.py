@@ -10,7 +10,7 @@ from quantgate.rules import rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from quantgate.model import Model
+    from quantgate.model import Leaves, Model
 
 # Heads and draft models that text classes have or pass over.
 _USUAL = frozenset({"lm_head", "score", "classifier", "mtp", "draft", "eagle", "medusa", "rotary"})
@@ -23,7 +23,8 @@ def check(model: Model) -> Iterator[Fault]:
     ## What it checks
 
     For text-only classes (`…ForCausalLM`) that vLLM knows: that the first component of every name,
-    once renamed by the class, is that of the decoder, an output head or a draft model.
+    once renamed by the class, is that of the decoder, an output head or a draft model. That a norm
+    beside the layers has the name of one that the class has, where it is known which those are.
 
     ## Why it matters
 
@@ -45,7 +46,7 @@ def check(model: Model) -> Iterator[Fault]:
 
     ## Seen in
 
-    - Observed with vLLM 0.32.0's own loader.
+    - Observed with vLLM 0.32.0's own loader; a norm beside the layers for 30 architectures.
 
     ## Not checked
 
@@ -53,7 +54,10 @@ def check(model: Model) -> Iterator[Fault]:
     """
     decoder, naming = model.decoder, model.naming
     known_class = naming.architecture.endswith("ForCausalLM") and not naming.wraps
-    if decoder is None or naming.open_mappings or not known_class:
+    if decoder is None or not known_class:
+        return
+    yield from _norms_without_place(model)
+    if naming.open_mappings:
         return
     root = naming.module(f"{decoder.root}.0")
     if root is None or "." not in root.removesuffix(".0"):
@@ -74,3 +78,26 @@ def check(model: Model) -> Iterator[Fault]:
                 fix="Remove these tensors from the weight files and the index.",
                 confidence=Confidence.LIKELY,
             )
+
+
+def _norms_without_place(model: Model) -> Iterator[Fault]:
+    """Norms beside the layers that the class does not have."""
+    built = model.built
+    if built is None or not model.naming.known:
+        return
+    for module, leaves in model.modules.items():
+        if _is_norm(module, leaves) and built.has_beside_layers(module) is False:
+            yield Fault(
+                message=f"vLLM's {model.naming.architecture} has no norm of this name beside its "
+                "layers: it stops while loading (There is no module or parameter named …).",
+                module=module,
+                expected="a norm that the class has",
+                found=module.rpartition(".")[2],
+                fix="Give the norm the name that the class has, or remove it.",
+                confidence=Confidence.LIKELY,
+            )
+
+
+def _is_norm(module: str, leaves: Leaves) -> bool:
+    name = module.rpartition(".")[2]
+    return ("norm" in name or name.startswith("ln")) and len(leaves.get("weight", ("", ()))[1]) == 1

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
 
     from quantgate.model import Model
 
+# Classes that look for a layer of experts when they are built and stop without one; the source of
+# 0.10.2 to 0.33.0, as far as a release has the class.
+_WANTS_EXPERTS = frozenset(
+    {
+        *("Glm4MoeForCausalLM", "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM"),
+        *("AfmoeForCausalLM", "Lfm2MoeForCausalLM", "HYV3ForCausalLM"),
+    }
+)
+
 
 @rule("QG423", "missing-expert", outcome=Outcome.SILENT, of_absence=True)
 def check(model: Model) -> Iterator[Fault]:
@@ -22,12 +31,14 @@ def check(model: Model) -> Iterator[Fault]:
 
     Where experts are stored one by one: that there are as many as the config counts (`num_experts`,
     `n_routed_experts`, `num_local_experts`) and that each has the projections that the others have.
+    That there is a layer of experts at all, in classes that want one.
 
     ## Why it matters
 
     vLLM builds what the config counts and asks only for unquantized models whether everything
     came. The parameters keep whatever was in memory: the server starts, then answers nonsense.
-    Only tokens that are routed to the lost expert are hit, so a short test may look fine.
+    Only tokens that are routed to the lost expert are hit, so a short test may look fine. Of a
+    mixture cut down to its dense layers: `RuntimeError: No Glm4MoE layer found in model.layers.`
 
     ## Example
 
@@ -50,6 +61,17 @@ def check(model: Model) -> Iterator[Fault]:
 
     Experts stored as one tensor.
     """
+    decoder, wants = model.decoder, model.naming.architecture in _WANTS_EXPERTS
+    if wants and decoder is not None and not decoder.has_experts:
+        yield Fault(
+            message="None of the layers that config.json counts holds experts, and this class "
+            "wants at least one that does: it stops while it is built.",
+            module=decoder.root,
+            expected="a layer of experts",
+            found="none",
+            fix="Count all layers in num_hidden_layers, or export again with the experts.",
+            outcome=Outcome.FAILS,
+        )
     config, modules = model.checkpoint.config, model.modules
     for block in expert_blocks(config, modules):
         for expert, projections in block.missing.items():

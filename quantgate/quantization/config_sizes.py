@@ -1,7 +1,7 @@
 """Sizes that config.json implies where what vLLM builds does not show which keys make them.
 
 Latent attention can be built in a few sizes only, so that no keys can be told apart, and linear
-attention multiplies more keys than `quantgate.vllm.built` looks for.
+attention and state spaces multiply more keys than `quantgate.vllm.built` looks for.
 
 Source: the `__init__` of the model classes, vLLM 0.32.0, vllm/model_executor/models.
 """
@@ -23,6 +23,7 @@ class Attention(Enum):
 
     LINEAR = "linear"  # some layers have none, but a recurrent block
     LATENT = "latent"  # q and kv go through low-rank projections
+    STATE_SPACE = "state space"  # only the state spaces are not known otherwise
     OPEN = "open"  # differs by layer
 
 
@@ -37,6 +38,13 @@ KNOWN: Mapping[str, Attention] = {
     **dict.fromkeys(
         ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM"),
         Attention.LATENT,
+    ),
+    **dict.fromkeys(
+        (
+            *("FalconH1ForCausalLM", "NemotronHForCausalLM"),
+            *("GraniteMoeHybridForCausalLM", "BambaForCausalLM"),
+        ),
+        Attention.STATE_SPACE,
     ),
     **dict.fromkeys(("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration"), Attention.OPEN),
 }
@@ -73,6 +81,8 @@ def config_sizes(config: Mapping[str, Any]) -> ConfigSizes | None:
     inner = config.get("text_config")
     c = _Numbers(inner if isinstance(inner, dict) else config)
     hidden = c("hidden_size")
+    if kind is Attention.STATE_SPACE:
+        return ConfigSizes(_state_space(c, hidden), {}, {}, (None, None))
     attention: dict[str, Size] = {}
     if kind is Attention.LATENT:
         attention = _latent(c, hidden)
@@ -137,6 +147,19 @@ def _linear_attention(c: _Numbers, hidden: int | None) -> dict[str, Size]:
         "in_proj_a": (values, hidden),
         "in_proj_b": (values, hidden),
         "out_proj": (hidden, value),
+    }
+
+
+def _state_space(c: _Numbers, hidden: int | None) -> dict[str, Size]:
+    """Mamba2: gate, x, B, C and dt in one projection; Nemotron H has names of its own."""
+    heads = c("mamba_n_heads") or c("mamba_num_heads")
+    groups = c("mamba_n_groups") or c("n_groups")
+    of_group = c("mamba_d_state") or c("ssm_state_size")
+    inner = c("mamba_d_ssm") or c.total(heads, c("mamba_d_head") or c("mamba_head_dim"))
+    both = c.total(2, groups, of_group)
+    return {
+        "in_proj": (_plus(inner, inner, both, heads), hidden),
+        "out_proj": (hidden, inner),
     }
 
 

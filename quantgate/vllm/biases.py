@@ -2,7 +2,8 @@
 
 Observed with vLLM 0.32.0's own loader: a bias of q, k or v that the class has and the file lacks
 is silent, also where only one of the three is missing; a surplus `.bias` is dropped silently by
-every class but Llama 4's, whose hand-written loader raises KeyError. Read from the `__init__` of
+every class but Llama 4's, whose hand-written loader raises KeyError, as DeepSeek's does for a
+routed expert. Read from the `__init__` of
 the classes, 0.10.2 to 0.33.0.
 """
 
@@ -35,6 +36,15 @@ _BY_CONFIG: Mapping[str, tuple[str, ...]] = {
     ),
 }
 _BY_HAND = frozenset({"Llama4ForCausalLM", "Llama4ForConditionalGeneration"})
+# Observed; in a GPTQ checkpoint, experts have a bias that is dropped if nothing was loaded into it.
+_EXPERTS_WITHOUT_BIAS = frozenset({"awq", "compressed-tensors", "fp8", "modelopt", "quark"})
+_EXPERTS_BY_HAND = frozenset(
+    {
+        *_BY_HAND,
+        *("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM"),
+        "Glm4MoeLiteForCausalLM",
+    }
+)
 
 
 def has_qkv_bias(naming: Naming, config: Mapping[str, Any]) -> bool | None:
@@ -53,3 +63,8 @@ def has_qkv_bias(naming: Naming, config: Mapping[str, Any]) -> bool | None:
 def looks_biases_up(naming: Naming) -> bool:
     """Whether the class raises KeyError for a bias that it does not have."""
     return naming.architecture in _BY_HAND
+
+
+def looks_expert_biases_up(naming: Naming, method: str) -> bool:
+    """Whether the class raises KeyError for a bias of a routed expert quantized by a method."""
+    return naming.architecture in _EXPERTS_BY_HAND and method in _EXPERTS_WITHOUT_BIAS

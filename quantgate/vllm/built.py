@@ -62,6 +62,22 @@ class Built:
         tied = self.record.get("tied")
         return tied if type(tied) is bool else None
 
+    @property
+    def root(self) -> str | None:
+        """The module that holds the layers, in vLLM's names; None if that is not known."""
+        parents = {n.rpartition(".")[0] for n in self.record["outer"] if "embed" in n}
+        return parents.pop() if len(parents) == 1 else None
+
+    def has_beside_layers(self, module: str) -> bool | None:
+        """Whether the class has a checkpoint module that lies beside its layers.
+
+        None for one that lies elsewhere, or is dropped.
+        """
+        name = self.naming.module(module)
+        if name is None or self.root is None or name.rpartition(".")[0] != self.root:
+            return None
+        return name in self.record["outer"]
+
     def size(self, module: str) -> tuple[int | None, int | None] | None:
         """(N, K) of a linear module or embedding by its checkpoint name, None if not known."""
         size = (self.entry(module) or {}).get("size")

@@ -66,6 +66,12 @@ class Decoder:
         """Declared layers of which no tensor is stored."""
         return tuple(i for i in range(self.declared or 0) if i not in self.layers)
 
+    @property
+    def has_experts(self) -> bool:
+        """Whether a layer that vLLM builds holds experts."""
+        layers = (m for i, m in self.layers.items() if self.declared is None or i < self.declared)
+        return any("experts" in module.split(".") for modules in layers for module in modules)
+
     def is_draft(self, module: str) -> bool:
         """Whether a module belongs to a layer that vLLM leaves to a draft model."""
         match = _LAYER.match(f"{module}.")

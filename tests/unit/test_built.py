@@ -49,12 +49,32 @@ def test_a_value_that_is_no_size_leaves_the_size_open(value: object) -> None:
 
 
 def test_an_entry_holds_only_for_the_values_it_was_found_with() -> None:
-    """Where the sparse layers are is not known for another step than the one tried."""
-    config = {**LLAMA, "architectures": ["Qwen3MoeForCausalLM"]}
-    for step, known in ((1, True), (2, False)):
-        built = built_for({**config, "decoder_sparse_step": step})
+    """What a linear attention's norm is as long as is not known for another head than the one."""
+    config = {**LLAMA, "architectures": ["Qwen3NextForCausalLM"]}
+    for head, known in ((128, True), (64, False)):
+        built = built_for({**config, "linear_value_head_dim": head})
         assert built is not None
-        assert (built.entry("model.layers.0.mlp.gate") is not None) is known
+        assert (built.entry("model.layers.0.linear_attn.norm") is not None) is known
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_mixture_has_plain_layers_of_a_width_of_their_own(step: int) -> None:
+    """`mlp_only_layers` and `decoder_sparse_step` say which, and the files show it."""
+    sizes = {"intermediate_size": 1024, "moe_intermediate_size": 256, "decoder_sparse_step": step}
+    config = {**LLAMA, **sizes, "architectures": ["Qwen2MoeForCausalLM"]}
+    assert _size(config, "model.layers.0.mlp.up_proj") == (1024, 256)
+    assert _size(config, "model.layers.1.mlp.experts.0.up_proj") == (256, 256)
+
+
+def test_modules_beside_the_layers_are_known_by_name() -> None:
+    """What lies in a layer, or elsewhere, is not asked."""
+    built = built_for(LLAMA)
+    assert built is not None
+    assert built.root == "model"
+    assert built.has_beside_layers("model.norm") is True
+    assert built.has_beside_layers("model.final_layernorm") is False
+    assert built.has_beside_layers("model.layers.0.input_layernorm") is None
+    assert built.has_beside_layers("norm") is None
 
 
 def test_experts_share_one_entry() -> None:

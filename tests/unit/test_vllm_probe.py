@@ -36,10 +36,12 @@ def test_a_config_holds_every_kind_of_layer() -> None:
         "layer_types": ["linear"] * 29 + ["full"],
         "use_bias": False,
         "first_k_dense_replace": 3,
+        "mlp_only_layers": [],
     }
     config, given = probing("AnyForCausalLM", copy.deepcopy(default), VALUES[0])
     assert len(config["layer_types"]) == config["num_hidden_layers"] == 12
     assert set(config["layer_types"]) == {"linear", "full"}
+    assert config["mlp_only_layers"] == [1]
     assert given["hidden_size"] == 336
     assert {(key, other) for _, key, _, other in switches(config)} == {
         ("use_bias", True),

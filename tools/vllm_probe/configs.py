@@ -68,6 +68,8 @@ _SMALL: Mapping[str, Any] = {
     **dict.fromkeys(("max_position_embeddings", "n_positions"), 2048),
     **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), 1),
 }
+# Layers of a mixture that have a plain MLP, by number; by default there are none.
+_DENSE_LAYERS = "mlp_only_layers"
 # What vLLM reads and checkpoints have, but transformers' class does not give a value.
 _EXPECTED: Mapping[str, Mapping[str, Any]] = {
     "Glm4MoeForCausalLM": {"head_dim": None},
@@ -117,6 +119,8 @@ def probing(
                 given[key] = values[group]
         elif key in _SMALL and type(old) is int and old > 0:
             text[key] = _SMALL[key]
+        elif key == _DENSE_LAYERS:
+            text[key] = [1]
         elif isinstance(old, list) and count and len(old) == count:
             text[key] = _all_kinds(old)
         elif isinstance(old, dict) and old and all(str(k).isdigit() for k in old):

@@ -23,6 +23,7 @@ class Faults(dict[str, Fault]):
         return fault
 
 
+FINAL_NORM = r"\w+\.\w*norm\w*\.weight"
 _SCALES = ("scales", "weight_scale", "weight_scale_inv")
 
 

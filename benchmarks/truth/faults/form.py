@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from benchmarks.truth.faults.edits import Faults, reshape, retype, scale
-from benchmarks.truth.usual_families import HIDDEN
+from benchmarks.truth.faults.edits import FINAL_NORM, Faults, reshape, retype, scale
 from tests.support.linears import linear_tensors
 
 if TYPE_CHECKING:
@@ -109,5 +109,7 @@ def columns_halved(case: Case, module: str) -> bool:
 
 @FAULTS.add
 def norm_of_wrong_size(case: Case, module: str) -> bool:
-    case.tensors["model.norm.weight"] = f"BF16[{HIDDEN // 2}]"
-    return True
+    names = [n for n in case.tensors if re.fullmatch(FINAL_NORM, n)]
+    for name in names:
+        reshape(case, name, lambda s: [s[0] // 2])
+    return bool(names)

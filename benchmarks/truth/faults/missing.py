@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from benchmarks.truth.faults.edits import Faults, drop, scale
-from benchmarks.truth.usual_families import LAYERS
+from benchmarks.truth.faults.edits import FINAL_NORM, Faults, drop, scale
 
 if TYPE_CHECKING:
     from benchmarks.truth.methods import Case
@@ -64,7 +63,8 @@ def module_missing(case: Case, module: str) -> bool:
 
 @FAULTS.add
 def last_layer_missing(case: Case, module: str) -> bool:
-    return drop(case, rf"model\.layers\.{LAYERS - 1}\..*")
+    last = case.family.config["num_hidden_layers"] - 1
+    return drop(case, rf"\w+\.layers\.{last}\..*")
 
 
 @FAULTS.add
@@ -74,12 +74,12 @@ def norm_missing(case: Case, module: str) -> bool:
 
 @FAULTS.add
 def final_norm_missing(case: Case, module: str) -> bool:
-    return drop(case, r"model\.norm\.weight")
+    return drop(case, FINAL_NORM)
 
 
 @FAULTS.add
 def embedding_missing(case: Case, module: str) -> bool:
-    return drop(case, r"model\.embed_tokens\.weight")
+    return drop(case, r"\w+\.embed\w*\.weight")
 
 
 @FAULTS.add

@@ -41,6 +41,13 @@ def leftover_beside_the_weight(case: Case, module: str) -> bool:
 
 
 @FAULTS.add
+def norm_without_a_place(case: Case, module: str) -> bool:
+    root = module.partition(".layers.")[0]
+    case.tensors[f"{root}.embedding_norm.weight"] = f"BF16[{HIDDEN}]"
+    return True
+
+
+@FAULTS.add
 def bias_without_a_place(case: Case, module: str) -> bool:
     n, _ = case.family.linears[module]
     name = f"{module}.bias"
