@@ -8,16 +8,15 @@ each range are held against the pointer. Whole documents are held against their 
 from __future__ import annotations
 
 import hashlib
-import json
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING
 
 from quantgate.checkpoint.cache import Cache, default_cache
 from quantgate.checkpoint.lfs_mode import Lfs
-from quantgate.checkpoint.lfs_server import LfsServer, NoServerError, find_server, origin_of
+from quantgate.checkpoint.lfs_objects import OTHER_CONTENT, LfsObjects
+from quantgate.checkpoint.lfs_server import NoServerError, find_server
 from quantgate.checkpoint.model import Defect, DefectKind
 from quantgate.checkpoint.ranges import (
     UNKNOWN,
@@ -41,29 +40,10 @@ from quantgate.checkpoint.scalars import read_scalars
 from quantgate.checkpoint.transport import Limits, Transport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
     from concurrent.futures import Executor
 
     from quantgate.checkpoint.pointer import Pointer
-
-MAX_BATCH: Final = 100
-"""Objects of one batch request; GitHub and GitLab take at least as many."""
-
-_MEDIA_TYPE = "application/vnd.git-lfs+json"
-_MAX_ANSWER = 4_000_000  # bytes; a signed address is about 1 kB
-# What a storage answers when a signed address has expired: S3 and Azure 403, others 400, 401, 410.
-_EXPIRED = frozenset({400, 401, 403, 410})
-# Set by the transport itself, or by nobody.
-_OWN_HEADERS = frozenset(
-    {"accept-encoding", "connection", "content-length", "host", "range", "transfer-encoding"}
-)
-
-
-class _Action(NamedTuple):
-    """Where an object can be had, and the headers to send there."""
-
-    href: str
-    headers: Mapping[str, str]
 
 
 def fetch_pointers(
@@ -92,9 +72,8 @@ def fetch_pointers(
         server = find_server(Path(raw.source).resolve(), mode)
     except (NoServerError, OSError, RuntimeError) as error:
         return _unasked(raw, str(error))
-    reader = _Reader(
-        server, raw.pointers, Transport(limits), default_cache() if cache is None else cache
-    )
+    objects = LfsObjects(server, Transport(limits))
+    reader = _Reader(objects, raw.pointers, default_cache() if cache is None else cache)
     with ThreadPoolExecutor(limits.workers, "quantgate-lfs") as pool:
         try:
             return reader.read(raw, pool, scalars=scalars)
@@ -121,21 +100,11 @@ def _unasked(raw: RawCheckpoint, why: str) -> RawCheckpoint:
 class _Reader:
     """Reads the pointers of one folder."""
 
-    def __init__(
-        self,
-        server: LfsServer,
-        pointers: Mapping[str, Pointer],
-        transport: Transport,
-        cache: Cache,
-    ) -> None:
-        self.server = server
+    def __init__(self, objects: LfsObjects, pointers: Mapping[str, Pointer], cache: Cache) -> None:
+        self.objects = objects
         self.pointers = pointers
-        self.transport = transport
         self.cache = cache
         self.kept: Mapping[str, bytes] = {}
-        self._found: dict[Pointer, _Action | UnreadError] = {}
-        self._renewed: set[Pointer] = set()
-        self._lock = threading.Lock()
 
     def read(self, raw: RawCheckpoint, pool: Executor, *, scalars: bool) -> RawCheckpoint:
         """All of it.
@@ -144,7 +113,7 @@ class _Reader:
             SourceError: As `fetch_pointers`.
         """
         self.kept = {n: c for n in self.pointers if (c := self.cache.get(*self._key(n)))}
-        self._resolve(p for n, p in self.pointers.items() if n not in self.kept)
+        self.objects.resolve(p for n, p in self.pointers.items() if n not in self.kept)
         configs = tuple(pool.map(self._document, raw.configs))
         index = raw.index and self._document(raw.index)
         fetched = self._headers(raw, index, pool)
@@ -160,15 +129,15 @@ class _Reader:
             index=index,
             files=files,
             scalars=values,
-            bytes_read=raw.bytes_read + self.transport.bytes_read,
-            requests=raw.requests + self.transport.requests,
+            bytes_read=raw.bytes_read + self.objects.transport.bytes_read,
+            requests=raw.requests + self.objects.transport.requests,
         )
 
     def _key(self, name: str) -> tuple[str, ...]:
         """Of a weight file the header is kept, of others all."""
         pointer = self.pointers[name]
         part = "header" if name.endswith(WEIGHT_SUFFIX) else "whole"
-        return ("lfs", self.server.url, pointer.oid, str(pointer.size), part)
+        return ("lfs", self.objects.server.url, pointer.oid, str(pointer.size), part)
 
     def _document(self, document: RawDocument) -> RawDocument:
         """A config or an index; whole, so its hash decides whether it is what was meant."""
@@ -183,11 +152,11 @@ class _Reader:
         content = self.kept.get(name)
         if content is None:
             try:
-                content = self._get(pointer, limit=limit)
+                content = self.objects.get(pointer, limit=limit)
             except UnreadError as error:
                 return RawDocument(name, _failed(error))
             if hashlib.sha256(content).hexdigest() != pointer.oid:
-                return RawDocument(name, _failed("came with other content: its hash differs"))
+                return RawDocument(name, _failed(OTHER_CONTENT))
             self.cache.put(content, *self._key(name))
         return RawDocument(name, content)
 
@@ -216,156 +185,7 @@ class _Reader:
         return found
 
     def _range(self, name: str, begin: int, end: int) -> bytes:
-        return self._get(self.pointers[name], limit=end - begin, span=(begin, end))
-
-    def _get(self, pointer: Pointer, *, limit: int, span: tuple[int, int] | None = None) -> bytes:
-        """An object or a part of it; its address is asked for anew once, if it has expired."""
-        action = self._action(pointer)
-        try:
-            return self._get_at(action, pointer, limit, span)
-        except UnreadError as error:
-            if error.status not in _EXPIRED or not self._renew(pointer):
-                raise
-        return self._get_at(self._action(pointer), pointer, limit, span)
-
-    def _get_at(
-        self, action: _Action, pointer: Pointer, limit: int, span: tuple[int, int] | None
-    ) -> bytes:
-        return self.transport.get(
-            action.href, action.headers, limit=limit, size=pointer.size, span=span
-        )
-
-    def _action(self, pointer: Pointer) -> _Action:
-        found = self._found.get(pointer)
-        if found is None:  # for scalars of a file whose header came from the cache
-            self._resolve([pointer])
-            found = self._found[pointer]
-        if isinstance(found, UnreadError):
-            raise found
-        return found
-
-    def _renew(self, pointer: Pointer) -> bool:
-        with self._lock:
-            if pointer in self._renewed:
-                return False
-            self._renewed.add(pointer)
-        self._resolve([pointer])
-        return True
-
-    def _resolve(self, pointers: Iterable[Pointer]) -> None:
-        """Ask where objects are; what cannot be had is kept as the error that it is."""
-        wanted = []
-        for pointer in sorted(set(pointers)):
-            if pointer.oid:
-                wanted.append(pointer)
-            else:
-                self._found[pointer] = UnreadError("has no oid that makes sense")
-        for at in range(0, len(wanted), MAX_BATCH):
-            self._found.update(self._ask(wanted[at : at + MAX_BATCH]))
-
-    def _ask(self, pointers: Sequence[Pointer]) -> dict[Pointer, _Action | UnreadError]:
-        """One batch request."""
-        body = {
-            "operation": "download",
-            "transfers": ["basic"],
-            "objects": [{"oid": p.oid, "size": p.size} for p in pointers],
-        }
-        headers = {"accept": _MEDIA_TYPE, "content-type": _MEDIA_TYPE}
-        if self.server.authorization:
-            headers["authorization"] = self.server.authorization
-        try:
-            content = self.transport.post(
-                f"{self.server.url}/objects/batch",
-                headers,
-                json.dumps(body).encode(),
-                limit=_MAX_ANSWER,
-            )
-            answers = _answers(content)
-        except UnreadError as error:
-            refused = self._refused(error)
-            return dict.fromkeys(pointers, refused)
-        return {p: self._found_in(answers.get(p.oid), p) for p in pointers}
-
-    def _refused(self, error: UnreadError) -> UnreadError:
-        """What it means that the server would not talk at all."""
-        told = f": {error.text}" if error.text else ""
-        host = self.server.host
-        if error.status in {401, 403, 404}:
-            access = (
-                "the token may not read the repository there"
-                if self.server.authorization
-                else "without a token"
-            )
-            message = f"was refused by {host} ({error.status}{told}), {access}"
-        elif error.status == 509:
-            message = f"was refused by {host}: its bandwidth is used up{told}"
-        else:
-            message = f"was not looked up at {host}, as the answer {error}"
-        return UnreadError(message, status=error.status)
-
-    def _found_in(
-        self, answer: Mapping[str, Any] | None, pointer: Pointer
-    ) -> _Action | UnreadError:
-        """What the server says of one object."""
-        host = self.server.host
-        if answer is None:
-            return UnreadError(f"was left out of the answer of {host}")
-        error = answer.get("error")
-        if error is not None:
-            return _object_error(error, host)
-        if answer.get("size", pointer.size) != pointer.size:
-            return UnreadError(
-                f"has {str(answer['size'])[:20]} bytes at {host}, and {pointer.size} in the pointer"
-            )
-        try:
-            download = answer["actions"]["download"]
-            href, given = download["href"], download.get("header") or {}
-            headers = {str(k): v for k, v in given.items() if isinstance(v, str)}
-        except (AttributeError, KeyError, TypeError):
-            return UnreadError(f"cannot be downloaded, says {host}")
-        origin, own = origin_of(href) if isinstance(href, str) else "", origin_of(self.server.url)
-        if not origin or (own.startswith("https:") and not origin.startswith("https:")):
-            return UnreadError(f"has no safe address: {host} named another than https")
-        headers = {k: v for k, v in headers.items() if k.lower() not in _OWN_HEADERS}
-        signed = answer.get("authenticated") is True or "authorization" in map(str.lower, headers)
-        if origin == own and not signed and self.server.authorization:
-            # As Git LFS does, on the server's own host and nowhere else.
-            headers["authorization"] = self.server.authorization
-        return _Action(href, headers)
-
-
-def _answers(content: bytes) -> dict[str, Mapping[str, Any]]:
-    """The objects of an answer of the batch API by oid.
-
-    Raises:
-        UnreadError: It is no such answer, or for another way of transfer.
-    """
-    try:
-        answer = json.loads(content)
-        if answer.get("transfer", "basic") != "basic":
-            raise UnreadError("is for a kind of transfer that was not asked for")
-        return {entry["oid"]: entry for entry in answer["objects"] if isinstance(entry, dict)}
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
-        raise UnreadError("is not that of an LFS server") from None
-
-
-def _object_error(error: object, host: str) -> UnreadError:
-    """docs/api/batch.md, "Response Errors", of an object."""
-    code, text = (
-        (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, None)
-    )
-    code = code if type(code) is int else 0
-    told = " ".join(text.split())[:200] if isinstance(text, str) and text.isprintable() else ""
-    words = {
-        403: "may not be read there",
-        404: f"is not there: whoever committed the pointer has not pushed the file to {host}",
-        409: "has another hash there",
-        410: "was removed there",
-        422: "is not accepted there as an object",
-        429: "was refused there: too many requests",
-    }.get(code, "cannot be had there")
-    answer = f"{code}, {told}" if told else str(code)
-    return UnreadError(f"{words} ({host} answered {answer})", status=code)
+        return self.objects.get(self.pointers[name], limit=end - begin, span=(begin, end))
 
 
 def _failed(error: UnreadError | str) -> Defect:

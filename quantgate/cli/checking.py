@@ -107,7 +107,13 @@ def check(
         python = vllm_python or usual_python()
         try:
             report = add_dry_loads(
-                report, sources, python, select=selected, ignore=ignored, base=base
+                report,
+                sources,
+                python,
+                select=selected,
+                ignore=ignored,
+                base=base,
+                lfs=Lfs(lfs),
             )
         except DryLoadError as error:
             click.echo(f"quantgate: {error}", err=True)

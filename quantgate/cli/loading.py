@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from quantgate.cli.options import json_report, markdown_report
+from quantgate.cli.options import json_report, markdown_report, read_lfs
 from quantgate.cli.output import one_stdout, read, show
 
 
@@ -44,6 +44,7 @@ from quantgate.cli.output import one_stdout, read, show
     metavar="GB",
     help="For vLLM's process.",
 )
+@read_lfs
 @click.option("--setup", is_flag=True, help="First install vLLM's CPU build into .venv-vllm.")
 def dry_load(
     *,
@@ -55,6 +56,7 @@ def dry_load(
     vllm_python: str | None,
     timeout: float,
     memory: float,
+    lfs: str,
     setup: bool,
 ) -> int:
     """Run vLLM's own loader on headers alone, as if on a chosen GPU; and check them, too.
@@ -63,6 +65,7 @@ def dry_load(
 
     Exit code: 0 loads, 1 would not work, 2 wrong usage, 3 could not be told, 4 internal error.
     """
+    from quantgate.checkpoint.lfs_mode import Lfs
     from quantgate.exit_code import ExitCode, exit_code
     from quantgate.vllm.dry_load import CPU, GPUS, DryLoadError, Limits
     from quantgate.vllm.dry_load.install import FOLDER, install, usual_python
@@ -89,6 +92,7 @@ def dry_load(
             tensor_parallel=tensor_parallel,
             vllm_python=vllm_python or usual_python(),
             limits=Limits(timeout, int(memory * (1 << 30))),
+            lfs=Lfs(lfs),
         )
     except DryLoadError as error:
         click.echo(f"quantgate: {error}", err=True)
@@ -170,13 +174,20 @@ def dry_load(
     default=1800,
     show_default=True,
     metavar="SECONDS",
-    help="For starting up, and for each step.",
+    help="For starting up, for each step, and for fetching from Git LFS.",
 )
 @click.option(
     "--memory",
     type=click.FloatRange(min=0.5),
     metavar="GB",
     help="For vLLM's processes; nine tenths of the machine's if not given.",
+)
+@click.option(
+    "--lfs",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Whether to fetch files behind Git LFS pointers, into a scratch folder; as of `check`.",
 )
 def smoke(
     *,
@@ -196,6 +207,7 @@ def smoke(
     max_repetition: float,
     timeout: float,
     memory: float | None,
+    lfs: str,
 ) -> int:
     """Load models with their weights in a real vLLM, and see whether they talk sense.
 
@@ -203,6 +215,7 @@ def smoke(
 
     Exit code: 0 sane, 1 would not work, 2 wrong usage, 3 could not be told, 4 internal error.
     """
+    from quantgate.checkpoint.lfs_mode import Lfs
     from quantgate.exit_code import ExitCode, exit_code
     from quantgate.vllm.children.ending import interruptible
     from quantgate.vllm.children.process import Limits
@@ -233,6 +246,7 @@ def smoke(
             ratio=max_perplexity_ratio,
             divergence=max_divergence,
         ),
+        lfs=Lfs(lfs),
     )
     try:
         with interruptible():

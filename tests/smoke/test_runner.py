@@ -235,7 +235,7 @@ def test_models_without_weights(tmp_path: Path) -> None:
     reasons = [r.reason for r in run.results]
     assert "header archive has no weights" in reasons[0]
     assert "no safetensors files" in reasons[1]
-    assert "was not fetched" in reasons[2]
+    assert "there is no checkout with a remote around it" in reasons[2]
     assert "There is no" in reasons[3]
 
 

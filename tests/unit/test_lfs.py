@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from huggingface_hub import constants
-from huggingface_hub.utils import close_session
 
 from quantgate.checkpoint.cache import Cache
-from quantgate.checkpoint.lfs import MAX_BATCH, fetch_pointers
+from quantgate.checkpoint.lfs import fetch_pointers
 from quantgate.checkpoint.lfs_mode import Lfs
+from quantgate.checkpoint.lfs_objects import MAX_BATCH
 from quantgate.checkpoint.lfs_server import NoServerError, authorization, find_server
 from quantgate.checkpoint.local import read_folder
 from quantgate.checkpoint.model import Defect, DefectKind
@@ -24,6 +22,7 @@ from quantgate.checkpoint.transport import Limits
 from quantgate.cli import main
 from quantgate.findings import Verdict
 from quantgate.runner import check_models
+from tests.conftest import TOKENS
 from tests.support.build import healthy, write_checkpoint
 from tests.support.hub_models import good_model, weight_content
 from tests.support.hub_server import Content, Misbehaviour
@@ -33,27 +32,6 @@ QUICK = Limits(deadline=60, stall=10, tries=3, backoff=0.01)
 IMPATIENT = replace(QUICK, stall=0.2)
 FIRST = "model-00001-of-00002.safetensors"
 BASIC = "Basic " + base64.b64encode(b"x-access-token:secret").decode()
-VARIABLES = ("HF_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "CI_JOB_TOKEN", "CI_SERVER_URL")
-
-
-@pytest.fixture
-def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No token, no cache of the user's, no job around."""
-    jobs = ("GITHUB_ACTIONS", "GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_WORKSPACE")
-    for variable in (*VARIABLES, *jobs):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
-    monkeypatch.setenv("QUANTGATE_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def lfs(clean: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLfs]:
-    """An LFS server that is the job's GitHub."""
-    server = FakeLfs()
-    monkeypatch.setenv("GITHUB_SERVER_URL", server.address)
-    with server.running():
-        yield server
-        close_session()
 
 
 def fetch(folder: Path, limits: Limits = QUICK, cache: Cache | None = None) -> RawCheckpoint:
@@ -360,7 +338,7 @@ def test_remotes_that_are_not_asked(tmp_path: Path, url: str) -> None:
 def test_unknown_hosts_need_a_word(tmp_path: Path) -> None:
     """Another host is asked with always only, and gets no token even then."""
     write_config(tmp_path, "https://git.example/o/r")
-    environ = dict.fromkeys(VARIABLES[1:4], "secret")
+    environ = dict.fromkeys(TOKENS[1:4], "secret")
     with pytest.raises(NoServerError, match=r"https://git\.example is not asked"):
         find_server(tmp_path, Lfs.AUTO, environ)
     found = find_server(tmp_path, Lfs.ALWAYS, environ)

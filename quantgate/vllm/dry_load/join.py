@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quantgate.checkpoint.base import NONE
+from quantgate.checkpoint.lfs_mode import Lfs
 from quantgate.findings import DRY_LOAD, HEADERS
 from quantgate.report.merge import merge_reports
 from quantgate.report.model import Report, TierResult
@@ -40,6 +41,7 @@ def check_with_dry_load(
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
     base: str = NONE,
+    lfs: Lfs = Lfs.AUTO,
 ) -> Report:
     """Load models dry and check their headers for the same target.
 
@@ -54,8 +56,9 @@ def check_with_dry_load(
         tensor_parallel=tensor_parallel,
         vllm_python=vllm_python,
         limits=limits,
+        lfs=lfs,
     )
-    report = check_models(sources, [run.target], select=select, ignore=ignore, base=base)
+    report = check_models(sources, [run.target], select=select, ignore=ignore, base=base, lfs=lfs)
     rules = chosen(DRY_LOAD, select, ignore)
     models = (joined(m, load, rules) for m, load in zip(report.models, run.results, strict=True))
     return Report(report.targets, tuple(models))
@@ -69,6 +72,7 @@ def add_dry_loads(
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
     base: str = NONE,
+    lfs: Lfs = Lfs.AUTO,
 ) -> Report:
     """The report of a check with a dry load for every GPU and size among its targets.
 
@@ -90,6 +94,7 @@ def add_dry_loads(
             select=select,
             ignore=ignore,
             base=base,
+            lfs=lfs,
         )
         for gpu, size in asked
     ]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quantgate.checkpoint.lfs_mode import Lfs
 from quantgate.checkpoint.raw import SourceError
 from quantgate.checkpoint.sources import read_source
 from quantgate.targets import NEWEST, Target, is_release
@@ -37,6 +38,7 @@ def dry_load(
     tensor_parallel: int = 1,
     vllm_python: str = sys.executable,
     limits: Limits = Limits(),  # noqa: B008  it is frozen
+    lfs: Lfs = Lfs.AUTO,
 ) -> DryRun:
     """Load models dry, one after the other; one bad model does not end the others.
 
@@ -46,13 +48,14 @@ def dry_load(
         tensor_parallel: The first and the last rank of a group of this size are loaded.
         vllm_python: A Python that has vLLM.
         limits: For every child process.
+        lfs: Whether to look up the Git LFS pointers of a folder.
 
     Raises:
         DryLoadError: There is no vLLM, or not one that is supported.
     """
     with tempfile.TemporaryDirectory(prefix="quantgate-") as scratch:
         session = _Session(Path(scratch), gpu, tensor_parallel, vllm_python, limits)
-        return session.run(sources)
+        return session.run(sources, lfs)
 
 
 class _Session:
@@ -69,12 +72,12 @@ class _Session:
         self.answers: dict[int, DryLoad] = {}
         self.unread: dict[int, str] = {}
 
-    def run(self, sources: Sequence[str]) -> DryRun:
+    def run(self, sources: Sequence[str], lfs: Lfs) -> DryRun:
         folders: dict[int, Path] = {}
         for index, source in enumerate(sources):
             folder = self.scratch / "models" / str(index)
             try:
-                unread = rebuild(read_source(source), folder)
+                unread = rebuild(read_source(source, lfs=lfs), folder)
             except (SourceError, CannotRebuild) as error:
                 self.answers[index] = self._unknown(source, str(error))
             else:

@@ -31,7 +31,7 @@ def check_with_smoke_load(
         SmokeError: There is no vLLM, or not the device that was asked for.
     """
     run = smoke_load(sources, settings, reference=reference)
-    report = check_models(sources, [run.target])
+    report = check_models(sources, [run.target], lfs=settings.lfs)
     models = (joined(m, load) for m, load in zip(report.models, run.results, strict=True))
     return Report(report.targets, tuple(models))
 

@@ -118,7 +118,8 @@ class _Session:
         """One model; nothing of it is left on the disk or running afterwards."""
         with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
             try:
-                prepared = prepare(source, Path(folder))
+                lfs, seconds = self.settings.lfs, self.settings.limits.seconds
+                prepared = prepare(source, Path(folder), lfs=lfs, seconds=seconds)
             except (SourceError, NoWeights) as error:
                 return self._unknown(source, str(error))
             except OSError as error:

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass, field
 from importlib import resources
 
+from quantgate.checkpoint.lfs_mode import Lfs
 from quantgate.vllm.children.process import Limits
 from quantgate.vllm.smoke.sanity import Thresholds
 
@@ -53,8 +54,9 @@ class Settings:
         text: What is scored.
         prompts: What is continued.
         max_tokens: Tokens of each answer.
-        limits: For every child process.
+        limits: For every child process; its seconds are those of a download from Git LFS, too.
         thresholds: What of the output is accepted.
+        lfs: Which servers may be asked for the files behind Git LFS pointers.
     """
 
     vllm_python: str = sys.executable
@@ -67,3 +69,4 @@ class Settings:
     max_tokens: int = 32
     limits: Limits = field(default_factory=lambda: Limits(1800.0, most_memory()))
     thresholds: Thresholds = field(default_factory=Thresholds)
+    lfs: Lfs = Lfs.AUTO
