@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quantgate.exit_code import ExitCode, exit_code
 from quantgate.github.announce import announce, announce_refusal
-from quantgate.github.api import Api
+from quantgate.github.api import Api, ApiError
+from quantgate.github.commands import command
 from quantgate.github.event import Event
 from quantgate.github.job import Job
 from quantgate.github.look import look_of
-from quantgate.github.publish import clear, crashed, mask, publish, publish_plan, refuse
+from quantgate.github.publish import clear, crashed, mask, publish, publish_plan, refuse, say
 from quantgate.github.reports import read_reports
+from quantgate.github.runner_wait import runner_missing
 from quantgate.github.select import Selection, SelectionError, select
 from quantgate.runner import check_models
 from quantgate.settings import Settings, SettingsError
@@ -52,7 +55,12 @@ def run(environ: Mapping[str, str], job: Job) -> int:
             publish_plan(chosen, job)
             if chosen.models:
                 return ExitCode.PASS
+        waited = _wait_for_runner(chosen.settings, api, job)
+        if waited == "":
+            return ExitCode.PASS
         report = _report(chosen, job)
+        if waited:
+            report = replace(report, notes=(*report.notes, waited))
     except SettingsError as error:
         return _refused(error.problems, environ, job, ExitCode.USAGE)
     except SelectionError as error:
@@ -71,6 +79,20 @@ def _refused(
     refuse(problems, job)
     announce_refusal(problems, environ, job)
     return code
+
+
+def _wait_for_runner(settings: Settings, api: Api, job: Job) -> str | None:
+    """What the report says of a runner that did not come; empty if one did, None if none is meant.
+
+    Whoever may not ask is told so, and goes on: the job that joins all reports closes the gate.
+    """
+    if not (settings.reports and settings.await_job):
+        return None
+    try:
+        return runner_missing(api, settings.await_job, settings.await_minutes, job.runner)
+    except ApiError as error:
+        say(command("warning", f"no runner is waited for: {error}", {"title": "quantgate"}))
+        return ""
 
 
 def _report(chosen: Selection, job: Job) -> Report:

@@ -31,6 +31,8 @@ FAIL_ON: Mapping[str, Severity | None] = {
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 # GitHub: a matrix makes at most 256 jobs.
 MAX_JOBS = 256
+# A job on a hosted runner ends after six hours.
+MAX_MINUTES = 300
 
 
 class Comment(StrEnum):
@@ -68,6 +70,8 @@ class Settings:
         comment: When to write a comment on the pull request.
         reports: JSON reports of earlier jobs to publish, instead of checking.
         expect_tiers: With reports, the tiers that every model must have been through.
+        await_job: With reports, the job that a runner has to take first; then they are left alone.
+        await_minutes: How long that is waited for.
         plan: How many jobs to spread the models over, instead of checking; 0 for none.
         base_report: JSON report of the base of the change, of the repository; empty for none.
         template: Jinja template of the repository for the comment and the summary; empty for ours.
@@ -91,6 +95,8 @@ class Settings:
     comment_key: str = ""
     reports: tuple[str, ...] = ()
     expect_tiers: tuple[str, ...] = ()
+    await_job: str = ""
+    await_minutes: int = 30
     plan: int = 0
     base_report: str = ""
     template: str = ""
@@ -219,6 +225,18 @@ def _jobs(text: str) -> int:
     return int(text)
 
 
+def _minutes(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_MINUTES:
+        raise ValueError(f"{text!r} is not a number of minutes from 1 to {MAX_MINUTES}")
+    return int(text)
+
+
+def _job(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"{text!r} is not the name of a job")
+    return text
+
+
 def _token(text: str) -> str:
     if not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError("this is no token")  # which is not repeated here
@@ -246,6 +264,8 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "comment_key": _comment_key,
     "reports": _lines,
     "expect_tiers": _tiers,
+    "await_job": _job,
+    "await_minutes": _minutes,
     "plan": _jobs,
     "base_report": _one_line,
     "template": _one_line,

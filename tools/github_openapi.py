@@ -21,6 +21,8 @@ _REPO = "/repos/{owner}/{repo}"
 CALLS = {
     f"{_REPO}/actions/artifacts": ["get"],
     f"{_REPO}/actions/artifacts/{{artifact_id}}/{{archive_format}}": ["get"],
+    f"{_REPO}/actions/runs/{{run_id}}": ["get"],
+    f"{_REPO}/actions/runs/{{run_id}}/jobs": ["get"],
     f"{_REPO}/contents/{{path}}": ["get"],
     f"{_REPO}/git/trees/{{tree_sha}}": ["get"],
     f"{_REPO}/issues/comments/{{comment_id}}": ["patch"],
@@ -75,6 +77,8 @@ def _plain(value: Any, *, names: bool = False) -> Any:
         for key, inner in value.items()
         if names or key not in _PROSE
     }
+    if not names and kept.get("nullable") and "enum" in kept:
+        kept["enum"] = [*kept["enum"], None]  # the description forgets it, GitHub does not
     if not names and isinstance(value.get("description"), str):
         kept["description"] = ""  # a response must have one
     return kept

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from github import Github
     from github.Repository import Repository
+    from github.WorkflowRun import WorkflowRun
 
     from quantgate.github.event import Event
 
@@ -70,6 +71,21 @@ class Pull:
     head: str
 
 
+@dataclass(frozen=True, slots=True)
+class RunJob:
+    """A job of a workflow run.
+
+    Attributes:
+        name: With those of the jobs that called its workflow: `gate / smoke load`.
+        status: `queued`, `in_progress`, `completed`, `waiting`, `requested` or `pending`.
+        runner: Name of the runner that has taken it, empty for none.
+    """
+
+    name: str
+    status: str
+    runner: str
+
+
 class Api:
     """The repository of the event, seen with the action's token.
 
@@ -102,6 +118,10 @@ class Api:
     @cached_property
     def _repository(self) -> Repository:
         return self._github.get_repo(self._event.repository)
+
+    @cached_property
+    def _run(self) -> WorkflowRun:
+        return self._repository.get_workflow_run(self._event.run)
 
     def viewer(self) -> str:
         """Who the token is: the author of the comments it writes.
@@ -155,6 +175,11 @@ class Api:
             if error.status == 404:
                 return None
             raise
+
+    def jobs(self) -> list[RunJob]:
+        """The jobs of this workflow run as they are now, skipped ones too."""
+        with _asking("for the jobs of this run"):
+            return [RunJob(j.name, j.status, j.runner_name or "") for j in self._run.jobs()]
 
     def comments(self, number: int) -> Iterator[Comment]:
         """All comments on a pull request, oldest first, over all pages."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_PAYLOAD = 32 * 1024 * 1024
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 _REPOSITORY = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 
 PULL_REQUEST_TARGET = (
@@ -44,6 +45,7 @@ class Event:
         head: The commit that the change ends with.
         head_branch: `owner:branch`, where the change comes from.
         pull: Number of the pull request, 0 for none.
+        run: Number of this workflow run, 0 for none.
         run_of: The event that started the first workflow, on `workflow_run`.
         conclusion: How the first workflow ended, on `workflow_run`.
     """
@@ -56,6 +58,7 @@ class Event:
     head: str = ""
     head_branch: str = ""
     pull: int = 0
+    run: int = 0
     run_of: str = ""
     conclusion: str = ""
 
@@ -83,6 +86,7 @@ class Event:
             name=name,
             repository=repository if _REPOSITORY.fullmatch(repository) else "",
             api=environ.get("GITHUB_API_URL") or "https://api.github.com",
+            run=int(number) if _NUMBER.fullmatch(number := environ.get("GITHUB_RUN_ID", "")) else 0,
             **_details(name, payload),
         )
 

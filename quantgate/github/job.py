@@ -30,6 +30,7 @@ class Job:
         outputs: The file for outputs, None where there is none.
         summary: The file for the job summary, None where there is none.
         work: The folder on the runner that holds its workspaces, None where unknown.
+        runner: Name of the runner, empty where unknown.
         debug: Whether the run was started with debug logging.
         cache: The folder that keeps headers between runs, None where none was named.
     """
@@ -39,6 +40,7 @@ class Job:
     outputs: Path | None = None
     summary: Path | None = None
     work: Path | None = None
+    runner: str = ""
     debug: bool = False
     cache: Path | None = None
 
@@ -57,6 +59,7 @@ class Job:
             outputs=path("GITHUB_OUTPUT"),
             summary=path("GITHUB_STEP_SUMMARY"),
             work=runner_workspace.parent if runner_workspace else None,
+            runner=environ.get("RUNNER_NAME", ""),
             debug=environ.get("RUNNER_DEBUG") == "1",
             cache=None if cache and str(cache).lower() in _NO_CACHE else cache,
         )

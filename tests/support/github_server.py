@@ -64,6 +64,7 @@ class GitHubServer:
         self.truncated = False
         self.artifacts: dict[int, dict[str, Any]] = {}
         self.archives: dict[int, bytes] = {}
+        self.jobs: list[list[dict[str, Any]]] = []  # one answer after the other
         self.faults: list[Fault] = []
         self.calls: list[tuple[str, str]] = []
         self.tokens: set[str] = set()
@@ -200,6 +201,26 @@ class GitHubServer:
 
     def get_archive(self, number: str, **_: Any) -> Any:
         return 302, f"{self.host}/store/{number}"
+
+    def add_jobs(self, **statuses: str) -> None:
+        """What the next question for the jobs of the run is answered; the last answer stays.
+
+        A name is `gate__smoke_load` for `gate / smoke load`, and the runner's name follows a colon.
+        """
+        found = []
+        for name, said in statuses.items():
+            status, _, runner = said.partition(":")
+            words = name.replace("__", " / ").replace("_", " ")
+            found.append(of("job", name=words, status=status, runner_name=runner or None))
+        self.jobs.append(found)
+
+    def get_run(self, number: str, **_: Any) -> Any:
+        at = f"{self.url}/repos/{REPOSITORY}/actions/runs/{number}"
+        return 200, of("workflow-run", id=int(number), url=at, jobs_url=f"{at}/jobs")
+
+    def get_jobs(self, **_: Any) -> Any:
+        found = self.jobs.pop(0) if len(self.jobs) > 1 else self.jobs[0]
+        return 200, {"total_count": len(found), "jobs": found}
 
     def get_tree(self, sha: str, **_: Any) -> Any:
         if sha not in self.trees:
