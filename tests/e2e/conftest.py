@@ -189,8 +189,9 @@ def workflow(image: str, checkout: Path, source: Path, engine: dict[str, str], t
         there = ("--network", "host", "--env", f"GITHUB_API_URL={api}") if api else ()
         local = {
             "quantgate/quantgate@v0": source,
-            "actions/upload-artifact@v4": HERE / "artifacts/upload",
-            "actions/download-artifact@v5": HERE / "artifacts/download",
+            "actions/upload-artifact@v4": HERE / "actions/upload",
+            "actions/download-artifact@v5": HERE / "actions/download",
+            "actions/setup-python@v6": HERE / "actions/python",
         }
         mounts = f"-v {artifacts}:{artifacts} -v {temporary}:/tmp"
         done = run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,6 @@ from tests.support.lfs_server import FakeLfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from quantgate.report.model import ModelReport
     from tests.e2e.conftest import Workflow
@@ -132,6 +132,7 @@ def test_a_model_that_talks_nonsense_is_blocked(gate: Gate) -> None:
     assert set(gate.verdicts("headers").values()) == {"pass"}
     assert "FAIL models/nan" in done.log
     assert "PASS models/sound" in done.log
+    assert "smoke runner" in done.printed
     (comment,) = gate.github.comments[3]
     assert "logits are not finite" in comment["body"]
     # The weights of the one, and of the other nothing, for both jobs.
