@@ -11,7 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from quantgate.vllm.built import Built
     from quantgate.vllm.structure import Decoder
@@ -40,7 +40,8 @@ def lacking(
         stored[int(match[1])].add(path)
         spelled.setdefault(path, module.removeprefix(root).partition(".")[2])
     everywhere = set().union(*stored.values()) if stored else set()
-    wanted = list(built.wanted())
+    kinds = {index: _kind(paths) for index, paths in stored.items()}
+    wanted = [(p, w) for p, w in built.wanted() if w == "every" or w in kinds.values()]
     alternatives = {path: _spellings(path, built.naming.fused) for path, _ in wanted}
     fitting = [path for path, _ in wanted if alternatives[path] & everywhere]
     if not wanted or len(fitting) < _FIT * len(wanted):
@@ -50,15 +51,19 @@ def lacking(
         here = stored.get(index)
         if here is None:
             continue  # the whole layer is missing, which is a fault of its own
-        kind = "sparse" if any(".experts" in f".{path}" for path in here) else "dense"
         missing = [
             spelled.get(path, path)
             for path, where in wanted
-            if where in {"every", kind} and not alternatives[path] & here
+            if where in {"every", kinds[index]} and not alternatives[path] & here
         ]
         if missing:
             gaps[index] = missing
     return gaps
+
+
+def _kind(paths: Collection[str]) -> str:
+    """Whether a layer of these modules is one of experts."""
+    return "sparse" if any(".experts" in f".{path}" for path in paths) else "dense"
 
 
 def _spellings(path: str, fused: Mapping[str, tuple[str, ...]]) -> frozenset[str]:

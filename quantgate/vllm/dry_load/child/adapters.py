@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from quantgate.vllm.children.inside.release import Refused, installed_release
@@ -32,6 +33,7 @@ def prepare(*, gpu: bool) -> None:
     _inspect_in_this_process()
     if gpu:
         _claim_humming()
+        _share_no_memory()
 
 
 def _break_import_cycles() -> None:
@@ -64,6 +66,21 @@ def _claim_humming() -> None:
             attribute: Any = module
             if hasattr(attribute, "has_humming"):
                 attribute.has_humming = lambda: True
+
+
+def _share_no_memory() -> None:
+    """Refuse MiniMax's norms the memory that GPUs share: vLLM then takes their other path.
+
+    What asks for it imports CUDA's bindings first, outside of the `try` around it.
+    """
+    name = "vllm.model_executor.layers.minimax_rms_norm.lamport_workspace"
+
+    def refuse(**_: Any) -> None:
+        raise RuntimeError("no GPU shares its memory here")
+
+    module: Any = ModuleType(name)
+    module.get_allreduce_workspace = refuse
+    sys.modules[name] = module
 
 
 def default_dtype(dtype: Any) -> Any:
