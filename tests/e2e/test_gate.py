@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,6 @@ class Gate:
     github: GitHubServer
     lfs: FakeLfs
     artifacts: Path
-    event: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, *, fork: bool = False, **event: str) -> Workflow:
         """Run it for pull request 3, with what the workflow takes from the event."""
@@ -148,6 +148,28 @@ def test_a_runner_without_vllm_closes_the_gate(gate: Gate) -> None:
     assert not (gate.artifacts / "quantgate-smoke").exists()
     assert "smoke load (vLLM with the weights): not verified. No result arrived." in done.log
     assert "exit with `FAILURE`: 3" in done.log
+
+
+def test_in_an_image(gate: Gate, tmp_path: Path) -> None:
+    """The smoke load runs in an image without git: checkout, environment, weights and report.
+
+    vLLM's own is too large for a test, so the interpreter that has vLLM is mounted into another.
+    With QUANTGATE_E2E_INSTALL the dry load's job installs vLLM first, and says that both load.
+    """
+    python = Path(gate.python)
+    folders = {python.absolute().parents[1], python.resolve().parents[1], gate.artifacts}
+    shared = [*folders, *Path("/usr/lib").glob("*/libnuma.so.1")]  # vLLM's CPU build needs it
+    mounts = " ".join(f"-v {place}:{place}" for place in shared)
+    install = "--gpu sm90" if os.environ.get("QUANTGATE_E2E_INSTALL") else ""
+    done = gate(
+        image="python:3.13-slim",
+        image_options=f"{mounts} -v {tmp_path / 'temporary'}:/tmp",
+        dry_load=install,
+    )
+    assert done.code == 1, done.log
+    assert gate.verdicts("smoke") == {"models/sound": "pass", "models/nan": "fail"}, done.log
+    if install:
+        assert set(gate.verdicts("dry-load").values()) == {"pass"}, done.log
 
 
 def test_strangers_do_not_reach_the_runner(gate: Gate) -> None:

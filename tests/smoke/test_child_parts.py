@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
+from quantgate.vllm.children.inside.release import Refused
+from quantgate.vllm.smoke.child.compiled import compiled_part
 from quantgate.vllm.smoke.child.failures import failure
 from quantgate.vllm.smoke.child.layers import layers
 from quantgate.vllm.smoke.child.tracking import names_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 def load_weights(error: Exception) -> None:
@@ -50,6 +58,23 @@ class OutOfMemoryError(RuntimeError):
             "it needs remote code, which is refused and never run",
         ),
         (ImportError("no timm"), "unknown", "a library is missing here: no timm"),
+        *(
+            (error, "unknown", f"the driver, the compiler or vLLM's compiled part is not as {rest}")
+            for error, rest in (
+                (
+                    AttributeError("'_OpNamespace' '_C' object has no attribute 'rms_norm'"),
+                    "it must be here: '_OpNamespace' '_C' object has no attribute 'rms_norm'",
+                ),
+                (
+                    RuntimeError("CUDA error: no kernel image is available for …\nCompile with …"),
+                    "it must be here: CUDA error: no kernel image is available for …",
+                ),
+                (
+                    RuntimeError("Failed to find C compiler. Please specify via CC …"),
+                    "it must be here: Failed to find C compiler. Please specify via CC …",
+                ),
+            )
+        ),
     ],
 )
 def test_what_an_exception_says(error: Exception, outcome: str, reason: str) -> None:
@@ -113,3 +138,41 @@ def test_layers_of_one_kind() -> None:
         },
         {"layers": "head", "method": "Method", "scheme": "", "kernel": "MARLIN", "count": 1},
     ]
+
+
+@pytest.fixture
+def vllm_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A vLLM whose custom operators log the lines of a file while they are imported."""
+    package = tmp_path / "vllm"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "_custom_ops.py").write_text(
+        "import logging, pathlib\n"
+        "for line in pathlib.Path(__file__).with_name('log').read_text().splitlines():\n"
+        "    logging.getLogger('vllm.platforms.cpu').warning('%s', line)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    yield package / "log"
+    for name in ("vllm", "vllm._custom_ops"):
+        sys.modules.pop(name, None)
+
+
+def test_a_compiled_part_that_cannot_be_imported(vllm_says: Path) -> None:
+    """vLLM only logs it and fails later at a model; so it is told before any is loaded."""
+    lost = "Failed to import from vllm._C: ImportError('libnuma.so.1: cannot open …')"
+    vllm_says.write_text(f"something else\n{lost}\n")
+    with pytest.raises(Refused, match=r"compiled part cannot be used here: .*libnuma\.so\.1"):
+        compiled_part("cpu")
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("cpu", "Triton is not installed."),
+        ("rocm", "Failed to import from vllm._C_stable_libtorch with ImportError()"),
+    ],
+)
+def test_a_compiled_part_that_is_there(vllm_says: Path, kind: str, line: str) -> None:
+    """Other warnings mean nothing, and ROCm's are of modules that it may lack."""
+    vllm_says.write_text(line)
+    compiled_part(kind)

@@ -25,6 +25,13 @@ _MEMORY = re.compile(
     r"|No available memory for the cache|Free memory on device|larger than the (maximum|available)"
     r"|KV cache is needed, which is larger"
 )
+# What of the driver, the compiler or vLLM's compiled part is not as it must be. Kernels that are
+# made at the first run need a compiler; an operator that no library registered is told by torch so.
+_MACHINE = re.compile(
+    r"no kernel image is available|invalid device function|driver version is insufficient"
+    r"|Found no NVIDIA driver|NCCL error|Failed to find C compiler|Could not find nvcc"
+    r"|Ninja is required|'_OpNamespace' '\w+' object has no attribute"
+)
 _DISK = re.compile(r"No space left on device")
 
 
@@ -51,6 +58,9 @@ def _uncertain(causes: list[BaseException]) -> str:
         return "there is too little room on the disk"
     if REMOTE_CODE.search(text):
         return NEEDS_REMOTE_CODE
+    if (found := _MACHINE.search(text)) is not None:
+        line = next(line for line in text.splitlines() if found[0] in line)
+        return f"the driver, the compiler or vLLM's compiled part is not as it must be here: {line}"
     if any(isinstance(e, ImportError) for e in causes):
         return f"a library is missing here: {causes[0]}"
     return ""

@@ -34,6 +34,9 @@ def serve(job_file: str, events: int) -> None:
 def _start(job: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The release, and what vLLM would run on, if that is what was asked for."""
     release = installed_release()
+    from .compiled import compiled_part
     from .devices import device
 
-    return release, device(job["device"], job["tensor_parallel"])
+    found = device(job["device"], job["tensor_parallel"])
+    compiled_part(found["kind"])
+    return release, found
