@@ -47,13 +47,14 @@ e2e: e2e-container e2e-vllm e2e-witness e2e-real  ## All that needs Docker (or r
 
 e2e-container: $(READY)  ## The image, and the action in workflows run by act
 	$(BIN)/python -m pip install --quiet --require-hashes -r tests/e2e/requirements.lock
-	$(BIN)/pytest -m e2e -v tests/e2e
+	$(BIN)/pytest -m e2e -v tests/e2e $(REAL:%=--ignore %)
 
-REAL = tests/smoke tests/differential/test_dry_vs_real.py
+REAL = tests/e2e/test_gate.py tests/smoke tests/differential/test_dry_vs_real.py
 e2e-vllm: $(READY) vllm  ## Against vLLM itself: its functions, and dry loads
 	VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m e2e -v tests/differential tests/dry_load $(REAL:%=--ignore %)
 
-e2e-real: $(READY) vllm  ## Real loads on the CPU: sound and ruined models, and dry loads beside them
+e2e-real: $(READY) vllm  ## Real loads on the CPU: the whole workflow, ruined models, dry loads beside them
+	$(BIN)/python -m pip install --quiet --require-hashes -r tests/e2e/requirements.lock
 	VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m e2e -v $(REAL)
 
 e2e-witness: $(READY) witness  ## What the quantizers themselves write
