@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from quantgate.vllm.children.launch import ENTRY
+from quantgate.vllm.children.process import resident
 
 VLLM = Path(__file__).parents[2] / "quantgate" / "vllm"
 SHARED = sorted(VLLM.glob("children/inside/*.py"))
@@ -58,3 +59,32 @@ def test_entry_runs_no_init_of_ours(tmp_path: Path) -> None:
         said = stream.read()
     assert done.returncode == 0, done.stderr
     assert "vLLM is not installed in" in json.loads(said)["reason"]
+
+
+HOLD = """
+import mmap, sys
+held = bytearray(b"x") * 100_000_000
+with open(sys.argv[1], "rb") as file:
+    mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+sum(mapped[::4096])
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_mapped_files_are_no_memory(tmp_path: Path) -> None:
+    """Weight files that a process maps do not count, what it has made for itself does."""
+    weights = tmp_path / "weights"
+    weights.write_bytes(bytes(200_000_000))
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(weights)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        held = resident(process.pid)
+        process.communicate()
+    assert 100_000_000 < held < 200_000_000
+    assert resident(process.pid) == 0

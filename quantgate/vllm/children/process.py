@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -28,7 +29,8 @@ MAX_LINE = 4_000_000
 """Characters of one event; a model's own names cannot make it longer by much."""
 
 _TICK = 0.1
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+# proc_pid_status(5): memory of its own and shared memory, without pages of files.
+_HELD = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d+) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +189,17 @@ def _how(code: int) -> str:
 
 
 def resident(group: int) -> int:
-    """Bytes of memory that the processes of a group hold; 0 where the system does not tell."""
+    """Bytes of memory that the processes of a group hold; 0 where the system does not tell.
+
+    Pages of files count for nothing: they are libraries, and weight files that are mapped by every
+    rank, which the system drops when it needs the room.
+    """
     total = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             # The name, in parentheses, may contain anything; after it: state, parent, group.
             fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
             if int(fields[2]) == group:
-                statm = stat.with_name("statm").read_text(encoding="ascii").split()
-                # Shared pages are mostly the libraries; a mapped hole of a weight file costs none.
-                total += int(statm[1]) * _PAGE
+                status = stat.with_name("status").read_text(encoding="utf-8", errors="replace")
+                total += sum(int(kilobytes) << 10 for kilobytes in _HELD.findall(status))
     return total
