@@ -7,7 +7,6 @@ lists the files with their sizes and oids, which is what shows a truncated file.
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
@@ -113,12 +112,10 @@ def read_hub(
             model, or the Hub does not answer.
     """
     repository = parse_source(source, endpoint)
-    reader = _Reader(repository, Transport(limits), default_cache() if cache is None else cache)
-    with collector_paused(), ThreadPoolExecutor(limits.workers, "quantgate-hub") as pool:
-        try:
-            return reader.read(source, pool, scalars=scalars)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    transport = Transport(limits)
+    reader = _Reader(repository, transport, default_cache() if cache is None else cache)
+    with collector_paused(), transport.pool("quantgate-hub") as pool:
+        return reader.read(source, pool, scalars=scalars)
 
 
 def kept_header_bytes(source: str, *, endpoint: str = "", cache: Cache | None = None) -> int:

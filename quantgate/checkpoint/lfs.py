@@ -8,7 +8,6 @@ each range are held against the pointer. Whole documents are held against their 
 from __future__ import annotations
 
 import hashlib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,11 +73,8 @@ def fetch_pointers(
         return _unasked(raw, str(error))
     objects = LfsObjects(server, Transport(limits))
     reader = _Reader(objects, raw.pointers, default_cache() if cache is None else cache)
-    with ThreadPoolExecutor(limits.workers, "quantgate-lfs") as pool:
-        try:
-            return reader.read(raw, pool, scalars=scalars)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    with objects.transport.pool("quantgate-lfs") as pool:
+        return reader.read(raw, pool, scalars=scalars)
 
 
 def _unasked(raw: RawCheckpoint, why: str) -> RawCheckpoint:

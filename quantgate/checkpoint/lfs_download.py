@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from quantgate.checkpoint.lfs_objects import OTHER_CONTENT, LfsObjects
 from quantgate.checkpoint.lfs_server import NoServerError, find_server
 from quantgate.checkpoint.ranges import progress
 from quantgate.checkpoint.raw import UnreadError
-from quantgate.checkpoint.transport import Limits, Transport
+from quantgate.checkpoint.transport import Limits, RangeIgnoredError, Transport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from concurrent.futures import Executor
+    from collections.abc import Iterable, Mapping
+    from concurrent.futures import Executor, Future
     from pathlib import Path
 
     from quantgate.checkpoint.lfs_mode import Lfs
@@ -55,7 +56,7 @@ def download_pointers(
     objects = LfsObjects(server, Transport(limits))
     objects.resolve(pointers.values())
     with (
-        ThreadPoolExecutor(limits.workers, "quantgate-lfs") as pool,
+        objects.transport.pool("quantgate-lfs") as pool,
         progress(str(checkout), len(pointers)) as advance,
     ):
         for name, pointer in pointers.items():
@@ -81,18 +82,30 @@ def _download(objects: LfsObjects, pointer: Pointer, path: Path, pool: Executor)
         try:
             for task in as_completed(tasks):
                 task.result()
+        except RangeIgnoredError:
+            _end(tasks)
+            objects.save(pointer, partial(_write, target))
+        except BaseException:
+            # Those under way could take as long as everything may.
+            objects.transport.stop()
+            raise
         finally:
-            for task in tasks:
-                task.cancel()
-            # The file has to stay open for those that have begun.
-            for task in tasks:
-                if not task.cancelled():
-                    task.exception()
+            _end(tasks)
     finally:
         os.close(target)
     with path.open("rb") as stream:
         if hashlib.file_digest(stream, "sha256").hexdigest() != pointer.oid:
             raise UnreadError(OTHER_CONTENT)
+
+
+def _end(tasks: Iterable[Future[None]]) -> None:
+    """Call off what has not begun, and wait for the rest, which needs the file to be open."""
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()
 
 
 def _write(target: int, content: bytes, at: int) -> None:

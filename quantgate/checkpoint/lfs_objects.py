@@ -6,17 +6,20 @@ docs/api/batch.md and docs/api/basic-transfers.md of Git LFS.
 from __future__ import annotations
 
 import json
+import re
 import threading
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from quantgate.checkpoint.lfs_server import LfsServer, origin_of
 from quantgate.checkpoint.raw import UnreadError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from quantgate.checkpoint.pointer import Pointer
     from quantgate.checkpoint.transport import Transport
+
+T = TypeVar("T")
 
 MAX_BATCH: Final = 100
 """Objects of one batch request; GitHub and GitLab take at least as many."""
@@ -30,6 +33,9 @@ _MAX_ANSWER = 4_000_000  # bytes; a signed address is about 1 kB
 _EXPIRED = frozenset({400, 401, 403, 410})
 # With most servers for an hour each: longer than any download, and an end to running in circles.
 _MAX_RENEWALS = 24
+_MAX_ADDRESS = 16_000  # of a signed address or a header; servers refuse longer ones
+_MAX_GIVEN = 100  # headers
+_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]{1,200}", re.ASCII)  # a token of RFC 9110, 5.6.2
 # Set by the transport itself, or by nobody.
 _OWN_HEADERS = frozenset(
     {"accept-encoding", "connection", "content-length", "host", "range", "transfer-encoding"}
@@ -64,20 +70,39 @@ class LfsObjects:
         Raises:
             UnreadError: It could not be had.
         """
+        return self._renewing(
+            pointer,
+            lambda action: self.transport.get(
+                action.href, action.headers, limit=limit, size=pointer.size, span=span
+            ),
+        )
+
+    def save(self, pointer: Pointer, write: Callable[[bytes, int], None]) -> None:
+        """A whole object of any size, handed on as it comes.
+
+        Args:
+            pointer: The object.
+            write: Takes bytes and where they stand, some of them more than once.
+
+        Raises:
+            UnreadError: It could not be had.
+        """
+        self._renewing(
+            pointer,
+            lambda action: self.transport.save(
+                action.href, action.headers, size=pointer.size, write=write
+            ),
+        )
+
+    def _renewing(self, pointer: Pointer, ask: Callable[[_Action], T]) -> T:
+        """What is asked at an object's address, or at a new one if that has expired."""
         action = self._action(pointer)
         try:
-            return self._get_at(action, pointer, limit, span)
+            return ask(action)
         except UnreadError as error:
             if error.status not in _EXPIRED or not self._renew(pointer, action):
                 raise
-        return self._get_at(self._action(pointer), pointer, limit, span)
-
-    def _get_at(
-        self, action: _Action, pointer: Pointer, limit: int, span: tuple[int, int] | None
-    ) -> bytes:
-        return self.transport.get(
-            action.href, action.headers, limit=limit, size=pointer.size, span=span
-        )
+        return ask(self._action(pointer))
 
     def _action(self, pointer: Pointer) -> _Action:
         found = self._found.get(pointer)
@@ -162,24 +187,37 @@ class LfsObjects:
         if error is not None:
             return _object_error(error, host)
         if answer.get("size", pointer.size) != pointer.size:
-            return UnreadError(
-                f"has {str(answer['size'])[:20]} bytes at {host}, and {pointer.size} in the pointer"
-            )
+            told = ascii(answer["size"])[:20]
+            return UnreadError(f"has {told} bytes at {host}, and {pointer.size} in the pointer")
         try:
             download = answer["actions"]["download"]
             href, given = download["href"], download.get("header") or {}
-            headers = {str(k): v for k, v in given.items() if isinstance(v, str)}
+            headers = {k: v for k, v in given.items() if isinstance(v, str)}
         except (AttributeError, KeyError, TypeError):
             return UnreadError(f"cannot be downloaded, says {host}")
-        origin, own = origin_of(href) if isinstance(href, str) else "", origin_of(self.server.url)
+        origin, own = origin_of(href) if _is_plain(href) else "", origin_of(self.server.url)
         if not origin or (own.startswith("https:") and not origin.startswith("https:")):
             return UnreadError(f"has no safe address: {host} named another than https")
+        if len(headers) > _MAX_GIVEN or not all(
+            _NAME.fullmatch(k) and _is_plain(v) for k, v in headers.items()
+        ):
+            return UnreadError(f"cannot be downloaded: {host} named headers that are none")
         headers = {k: v for k, v in headers.items() if k.lower() not in _OWN_HEADERS}
         signed = answer.get("authenticated") is True or "authorization" in map(str.lower, headers)
         if origin == own and not signed and self.server.authorization:
             # As Git LFS does, on the server's own host and nowhere else.
             headers["authorization"] = self.server.authorization
         return _Action(href, headers)
+
+
+def _is_plain(text: object) -> bool:
+    """Whether it can be sent as an address or a header."""
+    return (
+        isinstance(text, str)
+        and len(text) <= _MAX_ADDRESS
+        and text.isascii()
+        and text.isprintable()
+    )
 
 
 def _answers(content: bytes) -> dict[str, Mapping[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -28,7 +29,7 @@ from quantgate.checkpoint.raw import (
 from quantgate.checkpoint.scalars import read_scalars
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 # Where the system knows them: a FIFO must not block the open, a link that replaced the file after
 # it was looked at must not be followed.
@@ -88,6 +89,55 @@ def read_folder(folder: str | Path, *, scalars: bool = False) -> RawCheckpoint:
         scalars=found and found.values,
         pointers=pointers,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A file of a model folder.
+
+    Attributes:
+        path: Where it really lies, behind all links.
+        size: Its bytes; of a pointer those of the file that is meant.
+        pointer: The Git LFS pointer that it is, if it is one.
+    """
+
+    path: Path
+    size: int
+    pointer: Pointer | None
+
+
+def locate(folder: str | Path, names: Iterable[str]) -> dict[str, Located | Defect]:
+    """Where files of a folder really lie, for whoever reads them whole.
+
+    Args:
+        folder: As of `read_folder`.
+        names: As that gave them; a name that is not there is a defect.
+
+    Raises:
+        OSError: The folder cannot be listed.
+    """
+    root = Path(folder)
+    entries = {_text(p.name): p for p in root.iterdir()}
+    roots = _allowed_roots(root)
+    return {name: _locate(entries.get(name, root / name), roots) for name in names}
+
+
+def _locate(path: Path, roots: Sequence[Path]) -> Located | Defect:
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError) as error:
+        return Defect(DefectKind.UNREADABLE, f"cannot be read: {_reason(error)}")
+    stream = _open(real, roots)
+    if isinstance(stream, Defect):
+        return stream
+    try:
+        with stream:
+            size = os.fstat(stream.fileno()).st_size
+            head = stream.read(MAX_POINTER) if size < MAX_POINTER else b""
+    except OSError as error:
+        return Defect(DefectKind.UNREADABLE, f"cannot be read: {_reason(error)}")
+    pointer = parse_pointer(head)
+    return Located(real, size if pointer is None else pointer.size, pointer)
 
 
 def _allowed_roots(root: Path) -> tuple[Path, ...]:

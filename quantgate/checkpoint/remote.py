@@ -8,7 +8,6 @@ own credentials.
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
@@ -117,18 +116,16 @@ def read_url(
         SourceError: It is no address that is read, its library is missing, there is no model, or
             nothing answers.
     """
-    place = _place(source, limits)
-    with ThreadPoolExecutor(limits.workers, "quantgate-url") as pool:
-        try:
-            return _read(source, place, pool, scalars=scalars)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    transport = Transport(limits)
+    place = _place(source, transport)
+    with transport.pool("quantgate-url") as pool:
+        return _read(source, place, pool, scalars=scalars)
 
 
-def _place(source: str, limits: Limits) -> _Place:
+def _place(source: str, transport: Transport) -> _Place:
     scheme = source.partition("://")[0]
     if scheme in {"http", "https"}:
-        return _Web(_folder_of(source), Transport(limits))
+        return _Web(_folder_of(source), transport)
     if scheme not in PACKAGES or "::" in source:
         known = ", ".join(["hf", "https", *(s for s in PACKAGES if s != "memory")])
         raise SourceError(f"{source!r} cannot be read: its scheme is none of {known}.")

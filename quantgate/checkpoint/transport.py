@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 # HTTPError is the root of all that the session raises, whichever httpx it is made of.
 from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled
@@ -22,7 +24,10 @@ from huggingface_hub.utils import get_session, parse_ratelimit_headers
 from quantgate.checkpoint.raw import UnreadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from concurrent.futures import Executor
+
+T = TypeVar("T")
 
 TRY_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 """Answers that may be others in a moment; huggingface_hub tries again after the same."""
@@ -30,8 +35,12 @@ TRY_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 MAX_SKIP: Final = 1_000_000
 """Bytes before a range that are read and dropped where a server ignores the range."""
 
+MAX_WAIT: Final = 300.0
+"""Seconds that a server may ask to be left alone, however long a model may take."""
 
 _MAX_ERROR = 4096
+_MAX_REDIRECT = 65_536  # bytes of its body, which are read so that the connection can be kept
+_MAX_REDIRECTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,10 @@ class Limits:
     workers: int = 16
 
 
+class RangeIgnoredError(UnreadError):
+    """The server sends whole files only, and the part lies too far inside of one."""
+
+
 class _PassingError(UnreadError):
     """An error that may not occur again. `wait` is how many seconds the server asks for."""
 
@@ -60,18 +73,29 @@ class _PassingError(UnreadError):
 
 
 class _Request(NamedTuple):
-    """What is sent, but for the range."""
+    """What is asked for."""
 
     url: str
     headers: Mapping[str, str]
     body: bytes | None = None
     head: bool = False
+    span: tuple[int, int] | None = None
 
     @property
     def method(self) -> str:
         if self.head:
             return "HEAD"
         return "GET" if self.body is None else "POST"
+
+    def made(self, timeout: float) -> Callable[[Any], Any]:
+        """Makes the request of a session."""
+        # As they are stored: a range of a compressed answer would be another range.
+        sent = {**self.headers, "accept-encoding": "identity"}
+        if self.span is not None:
+            sent["range"] = f"bytes={self.span[0]}-{self.span[1] - 1}"
+        return lambda session: session.build_request(
+            self.method, self.url, headers=sent, content=self.body, timeout=timeout
+        )
 
 
 class Transport:
@@ -88,6 +112,23 @@ class Transport:
         self._lock = threading.Lock()
         self._resume = 0.0  # when requests may go on after the server asked to wait
         self._stopped = ""  # why nothing is asked any more
+        self._ended = threading.Event()  # nor is what is under way waited for
+
+    def stop(self) -> None:
+        """Give up everything, also what is under way: a request ends within a stall."""
+        self._ended.set()
+
+    @contextmanager
+    def pool(self, name: str) -> Iterator[Executor]:
+        """Threads for requests. If the block raises, those under way are given up."""
+        pool = ThreadPoolExecutor(self.limits.workers, name)
+        try:
+            yield pool
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
     def get(
         self,
@@ -110,7 +151,43 @@ class Transport:
         Raises:
             UnreadError: They could not be had.
         """
-        return self._patiently(lambda: self._try(_Request(url, headers), limit, size, span))
+        return self._patiently(
+            _Request(url, headers, span=span), lambda r: self._receive(r, limit, size, span)
+        )
+
+    def save(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        size: int,
+        write: Callable[[bytes, int], None],
+    ) -> None:
+        """A whole file, handed on as it comes; anew from its begin with every try.
+
+        Args:
+            url: Where it is.
+            headers: As of `get`.
+            size: Its bytes: another number is an error.
+            write: Takes bytes and where they stand in the file.
+
+        Raises:
+            UnreadError: It could not be had.
+        """
+
+        def receive(response: Any) -> None:
+            _check_whole(response)
+            got = 0
+            for part in self._parts(response):
+                kept = part[: size - got]
+                write(kept, got)
+                got += len(part)
+                if got > size:
+                    raise UnreadError(f"is larger than {size} bytes")
+            if got != size:
+                raise _PassingError(_short(got, size))
+
+        self._patiently(_Request(url, headers), receive)
 
     def size(self, url: str, headers: Mapping[str, str]) -> int:
         """The bytes of a file, as the server tells them without sending it.
@@ -118,8 +195,7 @@ class Transport:
         Raises:
             UnreadError: It is not there, or the server does not tell.
         """
-        size = self._patiently(lambda: self._try(_Request(url, headers, head=True), 0, None, None))
-        return int(size)
+        return self._patiently(_Request(url, headers, head=True), _length)
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes, *, limit: int) -> bytes:
         """The answer to a question that changes nothing, and so may be asked again.
@@ -133,13 +209,15 @@ class Transport:
         Raises:
             UnreadError: There was no answer.
         """
-        return self._patiently(lambda: self._try(_Request(url, headers, body), limit, None, None))
+        return self._patiently(
+            _Request(url, headers, body), lambda r: self._receive(r, limit, None, None)
+        )
 
-    def _patiently(self, one_try: Callable[[], bytes]) -> bytes:
+    def _patiently(self, request: _Request, receive: Callable[[Any], T]) -> T:
         for attempt in range(self.limits.tries):
             self._wait_for_turn()
             try:
-                return one_try()
+                return self._try(request, receive)
             except _PassingError as error:
                 last: UnreadError = error
                 wait = error.wait
@@ -165,8 +243,9 @@ class Transport:
         if stopped:
             raise UnreadError(stopped)
         seconds = resume - time.monotonic()
-        if seconds > self._until - time.monotonic():
-            message = f"was given up: the server asks to wait {seconds:.0f} s, {self._too_long()}"
+        if seconds > min(self._until - time.monotonic(), MAX_WAIT):
+            too_long = self._too_long() if seconds <= MAX_WAIT else "which is too long"
+            message = f"was given up: the server asks to wait {seconds:.0f} s, {too_long}"
             raise self._stop(UnreadError(message, status=429))
         self._sleep(seconds)
 
@@ -174,7 +253,7 @@ class Transport:
         if seconds > self._until - time.monotonic():
             raise self._stop(UnreadError(self._late()))
         if seconds > 0:
-            time.sleep(seconds)
+            self._ended.wait(seconds)
 
     def _stop(self, why: UnreadError) -> UnreadError:
         with self._lock:
@@ -188,64 +267,81 @@ class Transport:
         return f"was given up: fetching takes {self._too_long()}"
 
     def _left(self) -> float:
+        if self._ended.is_set():
+            raise UnreadError("was given up, as others were")
         left = self._until - time.monotonic()
         if left <= 0:
             raise self._stop(UnreadError(self._late()))
         return left
 
-    def _try(
-        self,
-        request: _Request,
-        limit: int,
-        size: int | None,
-        span: tuple[int, int] | None,
-    ) -> bytes:
-        # As they are stored: a range of a compressed answer would be another range.
-        sent = {**request.headers, "accept-encoding": "identity"}
-        if span is not None:
-            sent["range"] = f"bytes={span[0]}-{span[1] - 1}"
-        timeout = min(self.limits.stall, self._left())
+    def _try(self, request: _Request, receive: Callable[[Any], T]) -> T:
         try:
-            with get_session().stream(
-                request.method, request.url, headers=sent, content=request.body, timeout=timeout
-            ) as response:
-                with self._lock:
-                    self.requests += 1 + len(response.history)
-                if request.head:
-                    return _length(response)
-                try:
-                    return self._receive(response, limit, size, span)
-                finally:
-                    with self._lock:
-                        self.bytes_read += response.num_bytes_downloaded
+            with self._answer(request) as response:
+                if response.status_code not in {200, 206}:
+                    raise _refused(response, self._told(response))
+                return receive(response)
         except HTTPError:
             if time.monotonic() >= self._until:
                 raise self._stop(UnreadError(self._late())) from None
             raise
 
+    @contextmanager
+    def _answer(self, request: _Request) -> Iterator[Any]:
+        """The head of the answer behind all redirects, its body to come."""
+        response = self._send(request.made(min(self.limits.stall, self._left())))
+        try:
+            for _ in range(_MAX_REDIRECTS):
+                if not response.has_redirect_location:
+                    break
+                self._body(response, _MAX_REDIRECT)
+                response.close()
+                self._left()
+                response = self._send(_next(response))
+            else:
+                raise UnreadError("could not be fetched: too many redirects")
+            yield response
+        finally:
+            response.close()
+            with self._lock:
+                self.bytes_read += response.num_bytes_downloaded
+
+    def _send(self, make: Callable[[Any], Any]) -> Any:
+        """Send a request without following redirects.
+
+        Raises:
+            UnreadError: It is none that can be sent.
+        """
+        session = get_session()
+        try:
+            response = session.send(make(session), stream=True, follow_redirects=False)
+        except (HTTPError, OfflineModeIsEnabled, UnreadError):
+            raise
+        except Exception as error:  # of an address or a header that is none, each part has its own
+            raise UnreadError(f"could not be fetched: {_words(error)}") from None
+        with self._lock:
+            self.requests += 1
+        return response
+
     def _receive(
         self, response: Any, limit: int, size: int | None, span: tuple[int, int] | None
     ) -> bytes:
-        status = response.status_code
-        if status not in {200, 206} or (status == 206 and span is None):
-            raise _refused(response)
-        if response.headers.get("content-encoding", "identity") != "identity":
-            raise UnreadError("came compressed, which was not asked for")
         if span is None:
+            _check_whole(response)
             content = self._body(response, min(limit, size if size is not None else limit) + 1)
             if len(content) > limit:
                 raise UnreadError(f"is larger than {limit} bytes")
             if size is not None and len(content) != size:
                 raise _PassingError(_short(len(content), size))
             return content
+        _check_encoding(response)
         begin, end = span
         skipped = 0
-        if status == 206:
+        if response.status_code == 206:
             _check_range(response.headers.get("content-range", ""), span, size)
         else:
             # The range was ignored. What is wanted is near the begin, so the rest is cut off.
             if begin > MAX_SKIP:
-                raise UnreadError("lies on a server that ignores the Range of a request")
+                raise RangeIgnoredError("lies on a server that ignores the Range of a request")
             skipped = begin
         content = self._body(response, skipped + end - begin)[skipped:]
         if len(content) != end - begin:
@@ -253,28 +349,65 @@ class Transport:
         return content
 
     def _body(self, response: Any, most: int) -> bytes:
-        parts: list[bytes] = []
-        got = 0
+        content = bytearray()  # not a list: a server may send single bytes
+        for part in self._parts(response):
+            content += part
+            if len(content) >= most:
+                break
+        return bytes(content[:most])
+
+    def _parts(self, response: Any) -> Iterator[bytes]:
+        """What comes, for as long as there is time."""
         for part in response.iter_raw():
             self._left()
-            parts.append(part)
-            got += len(part)
-            if got >= most:
-                break
-        return b"".join(parts)[:most]
+            yield part
+
+    def _told(self, response: Any) -> str:
+        """The message of an LFS server in the body of its answer; empty if there is none."""
+        if "git-lfs+json" not in response.headers.get("content-type", ""):
+            return ""
+        try:
+            message = json.loads(self._body(response, _MAX_ERROR))["message"]
+        except (HTTPError, KeyError, RecursionError, TypeError, ValueError):
+            return ""
+        return message if isinstance(message, str) and message.isprintable() else ""
 
 
-def _length(response: Any) -> bytes:
-    """What a server says of a file that it was not asked for: its length, in digits."""
-    if response.status_code != 200:
-        raise _refused(response)
+def _next(response: Any) -> Callable[[Any], Any]:
+    """Makes the request that a redirect asks for.
+
+    Raises:
+        UnreadError: It leads to no address, or from an encrypted one to one that is not.
+    """
+    request = response.next_request
+    if request is None:
+        raise UnreadError("could not be fetched: it was redirected to an address that is none")
+    if response.url.scheme == "https" and request.url.scheme != "https":
+        raise UnreadError("could not be fetched: it was redirected to an address without https")
+    return lambda _: request
+
+
+def _check_whole(response: Any) -> None:
+    if response.status_code == 206:
+        raise UnreadError("came in part, which was not asked for")
+    _check_encoding(response)
+
+
+def _check_encoding(response: Any) -> None:
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise UnreadError("came compressed, which was not asked for")
+
+
+def _length(response: Any) -> int:
+    """What a server says of a file that it was not asked for: its bytes."""
+    _check_whole(response)
     if response.headers.get("content-type", "").startswith("text/html"):
         # What many servers show for whatever is not there.
         raise UnreadError("is a web page there", status=404)
     length = response.headers.get("content-length", "")
     if not (length.isascii() and length.isdigit() and len(length) <= 18):
         raise UnreadError("has no length that the server would tell")
-    return str(length).encode()
+    return int(length)
 
 
 def _short(got: int, wanted: int) -> str:
@@ -297,11 +430,11 @@ def _check_range(header: str, span: tuple[int, int], size: int | None) -> None:
         raise UnreadError(f"has {total[:20]} bytes on the server, and {size} in the listing")
 
 
-def _refused(response: Any) -> UnreadError:
-    """What an answer other than the file means."""
+def _refused(response: Any, told: str) -> UnreadError:
+    """What an answer other than the file means; `told` is an LFS server's message."""
     status = response.status_code
     code = response.headers.get("x-error-code", "")[:40]
-    text = " ".join((response.headers.get("x-error-message") or _told(response)).split())[:200]
+    text = " ".join((response.headers.get("x-error-message") or told).split())[:200]
     error = _PassingError if status in TRY_AGAIN else UnreadError
     name = {
         401: "needs a token",
@@ -317,20 +450,12 @@ def _refused(response: Any) -> UnreadError:
     return refused
 
 
-def _told(response: Any) -> str:
-    """The message of an LFS server in the body of its answer; empty if there is none."""
-    if "git-lfs+json" not in response.headers.get("content-type", ""):
-        return ""
-    try:
-        message = json.loads(next(response.iter_raw(_MAX_ERROR), b""))["message"]
-    except (HTTPError, KeyError, RecursionError, TypeError, ValueError):
-        return ""
-    return message if isinstance(message, str) and message.isprintable() else ""
-
-
 def _asked_to_wait(status: int, headers: Mapping[str, str]) -> float | None:
     """Seconds that the server wants to be left alone, None if it does not say."""
-    limit = parse_ratelimit_headers(headers) if status == 429 else None
+    try:
+        limit = parse_ratelimit_headers(headers) if status == 429 else None
+    except ValueError:  # a number of thousands of digits
+        limit = None
     if limit is not None and limit.remaining == 0:
         return limit.reset_in_seconds
     value = headers.get("retry-after", "").strip()
@@ -338,11 +463,11 @@ def _asked_to_wait(status: int, headers: Mapping[str, str]) -> float | None:
         return float(value[:9])
     try:
         until = parsedate_to_datetime(value)
-    except ValueError:
+        if until.tzinfo is None:
+            until = until.replace(tzinfo=UTC)
+        return max(0.0, (until - datetime.now(UTC)).total_seconds())
+    except (OverflowError, ValueError):
         return None
-    if until.tzinfo is None:
-        until = until.replace(tzinfo=UTC)
-    return max(0.0, (until - datetime.now(UTC)).total_seconds())
 
 
 def _words(error: Exception) -> str:

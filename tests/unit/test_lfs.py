@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from quantgate.checkpoint import ranges
 from quantgate.checkpoint.cache import Cache
 from quantgate.checkpoint.lfs import fetch_pointers
 from quantgate.checkpoint.lfs_mode import Lfs
@@ -179,7 +181,26 @@ def test_errors_of_one_object(lfs: FakeLfs, tmp_path: Path, error: object, words
         (lambda e: e["actions"]["download"].update(href="file:///etc/passwd"), "no safe address"),
         (lambda e: e["actions"]["download"].update(href=3), "no safe address"),
         (lambda e: e["actions"]["download"].update(href="http://[::1"), "no safe address"),
+        (lambda e: e["actions"]["download"].update(href="http://x/" + "a" * 70_000), "no safe"),
+        (lambda e: e["actions"]["download"].update(href="http://x/\u4e2d"), "no safe address"),
+        (lambda e: e["actions"]["download"].update(href="http://x/\n"), "no safe address"),
+        (lambda e: e["actions"]["download"].update(href="http://[v1.a]/x"), "not be fetched"),
         (lambda e: e["actions"]["download"].update(header=7), "cannot be downloaded"),
+        (lambda e: e["actions"]["download"].update(header={"X": "\u4e2d"}), "named headers that"),
+        (lambda e: e["actions"]["download"].update(header={"\u4e2d": "x"}), "named headers that"),
+        (
+            lambda e: e["actions"]["download"].update(header={"X": "a\r\nB: c"}),
+            "named headers that",
+        ),
+        (lambda e: e["actions"]["download"].update(header={"X Y": "a"}), "named headers that"),
+        (lambda e: e["actions"]["download"].update(header={"X": "a" * 70_000}), "named headers"),
+        (
+            lambda e: e["actions"]["download"].update(
+                header=dict.fromkeys(map(str, range(999)), "")
+            ),
+            "named headers that",
+        ),
+        (lambda e: e.update(size="\ud800\x1b"), r"'\ud800\x1b'"),
     ],
 )
 def test_answers_that_make_no_sense(lfs: FakeLfs, tmp_path: Path, change: Any, words: str) -> None:
@@ -189,6 +210,48 @@ def test_answers_that_make_no_sense(lfs: FakeLfs, tmp_path: Path, change: Any, w
     assert len(found) == 2
     assert all(words in d.message for d in found.values())
     assert not lfs.requests("storage")
+
+
+def test_a_hostile_server_does_not_touch_other_models(lfs: FakeLfs, tmp_path: Path) -> None:
+    """Where one model's files cannot even be asked for, another one's report stays as it is."""
+    config, tensors = healthy("awq")
+    whole = write_checkpoint(tmp_path / "whole", config, {"model.safetensors": tensors})
+    folder = lfs.checkout(tmp_path / "checkout", good_model())
+    lfs.change = lambda e: e["actions"]["download"].update(href="http://[v1.a]/x")
+    report = check_models([str(folder), str(whole)])
+    assert [m.verdict for m in report.models] == [Verdict.UNVERIFIED, Verdict.PASS]
+
+
+@pytest.mark.usefixtures("clean")
+def test_a_server_that_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a repository names as its server and is no address that can be asked is told."""
+    monkeypatch.setenv("GITHUB_SERVER_URL", "http://127.0.0.1:9")
+    write_config(tmp_path, "http://127.0.0.1:9/o/r")
+    url = "http://127.0.0.1:9/" + "a" * 70_000
+    (tmp_path / ".lfsconfig").write_text(f"[lfs]\n\turl = {url}\n")
+    (tmp_path / "config.json").write_bytes(b"{}")
+    (tmp_path / "model.safetensors").write_bytes(pointer("3" * 64, 4800))
+    found = defects(fetch(tmp_path))["model.safetensors"]
+    words = "was not looked up at 127.0.0.1:9, as the answer could not be fetched: InvalidURL"
+    assert words in found.message
+
+
+def test_an_interrupt_does_not_wait_for_the_rest(
+    lfs: FakeLfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Headers that are under way when the gate is ended are given up."""
+    folder = lfs.checkout(tmp_path, good_model())
+    lfs.misbehaviours = [Misbehaviour("drip")]
+
+    def interrupted(_: object) -> None:
+        while not lfs.sent:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ranges, "as_completed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(folder)
+    assert lfs.sent < 1000
 
 
 @pytest.mark.parametrize(

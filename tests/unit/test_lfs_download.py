@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import random
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quantgate.checkpoint import lfs_download
+from quantgate.checkpoint import lfs_download, transport
 from quantgate.checkpoint.lfs_download import download_pointers
 from quantgate.checkpoint.lfs_mode import Lfs
+from quantgate.checkpoint.lfs_objects import LfsObjects
 from quantgate.checkpoint.local import read_folder
 from quantgate.checkpoint.pointer import Pointer
 from quantgate.checkpoint.raw import UnreadError
@@ -102,6 +105,86 @@ def test_the_time_is_over(checkout: Path, lfs: FakeLfs, tmp_path: Path) -> None:
     lfs.latency = 0.2
     with pytest.raises(UnreadError, match=r"longer than the 0\.3 s that a model may take"):
         download(checkout, tmp_path / "into", replace(QUICK, deadline=0.3, workers=1))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_does_not_wait_for_the_rest(
+    checkout: Path,
+    lfs: FakeLfs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[BaseException],
+) -> None:
+    """Parts that are under way when the program is ended are given up."""
+    lfs.misbehaviours = [Misbehaviour("drip")]
+    parts = []
+
+    def interrupted(tasks: list[object]) -> None:
+        parts.extend(tasks)
+        while not lfs.sent > 1000:  # of the batch's answer the most
+            time.sleep(0.01)
+        raise error
+
+    monkeypatch.setattr(lfs_download, "as_completed", interrupted)
+    with pytest.raises(error):
+        download(checkout, tmp_path / "into")
+    assert len(parts) > 5
+    assert lfs.sent < 9_999
+
+
+def test_a_part_that_fails_ends_the_others(checkout: Path, lfs: FakeLfs, tmp_path: Path) -> None:
+    """The file is given up at once, though other parts would have come for long."""
+    lfs.misbehaviours = [Misbehaviour("404", NAME, times=1, skip=5), Misbehaviour("drip")]
+    with pytest.raises(UnreadError, match="is not there"):
+        download(checkout, tmp_path / "into", replace(QUICK, workers=6))
+    assert lfs.sent < 9_999 * 6
+
+
+@pytest.mark.parametrize("size", [9_999 * 3, 100_000])
+def test_a_server_that_ignores_ranges(
+    lfs: FakeLfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """A file of several parts comes in one piece from a server that knows no parts."""
+    monkeypatch.setattr(lfs_download, "PART", 9_999)
+    monkeypatch.setattr(transport, "MAX_SKIP", 1_000)
+    content = random.Random(1).randbytes(size)
+    folder = lfs.checkout(tmp_path / "checkout", {"config.json": b"{}", NAME: content})
+    lfs.misbehaviours = [Misbehaviour("ignore-range")]
+    download(folder, tmp_path / "into")
+    assert (tmp_path / "into" / NAME).read_bytes() == content
+    assert [s.range for s in lfs.requests("storage")].count("") == 1
+
+
+def test_a_whole_file_behind_an_address_that_expires(
+    lfs: FakeLfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One piece or many: the address is asked for anew."""
+    monkeypatch.setattr(lfs_download, "PART", 9_999)
+    monkeypatch.setattr(transport, "MAX_SKIP", 1_000)
+    content = random.Random(1).randbytes(50_000)
+    folder = lfs.checkout(tmp_path / "checkout", {"config.json": b"{}", NAME: content})
+    lfs.misbehaviours = [Misbehaviour("ignore-range")]
+    real = LfsObjects.save
+
+    def late(self: LfsObjects, *more: Any) -> None:
+        lfs.expired_below = len(lfs.batches) + 1
+        real(self, *more)
+
+    monkeypatch.setattr(LfsObjects, "save", late)
+    download(folder, tmp_path / "into")
+    assert (tmp_path / "into" / NAME).read_bytes() == content
+    assert len(lfs.batches) == 2
+
+
+def test_a_full_disk(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the disk is not one of the server, and is handed on as it is."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(lfs_download.os, "pwrite", full)
+    with pytest.raises(OSError, match="No space left"):
+        download(checkout, tmp_path / "into")
 
 
 def test_an_empty_file(lfs: FakeLfs, tmp_path: Path) -> None:
