@@ -174,7 +174,7 @@ def dry_load(
     default=1800,
     show_default=True,
     metavar="SECONDS",
-    help="For starting up, for each step, and for fetching from Git LFS.",
+    help="For starting up, and for each step.",
 )
 @click.option(
     "--memory",

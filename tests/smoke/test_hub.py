@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import huggingface_hub
 import pytest
 from huggingface_hub import close_session, constants
 
@@ -71,4 +73,17 @@ def test_a_hub_that_fails_halfway(hub: FakeHub, tmp_path: Path) -> None:
     """A file that is gone when it is fetched says nothing about the model."""
     hub.misbehaviours.append(Misbehaviour("404", name="tokenizer.json"))
     with pytest.raises(NoWeights, match="it cannot be fetched: "):
+        prepare(ID, tmp_path)
+
+
+def test_a_disk_that_fills_up(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may need the same disk: it is told in plain words when it is full after all."""
+
+    def full(*_: object, **__: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", full)
+    with pytest.raises(NoWeights, match=r"^it cannot be fetched: the disk is full$"):
         prepare(ID, tmp_path)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from quantgate.checkpoint import lfs_download
 from quantgate.checkpoint.lfs_mode import Lfs
 from quantgate.vllm.smoke.weights import NoWeights, prepare
 from tests.support.build import healthy, write_checkpoint
+from tests.support.lfs_server import pointer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,9 +60,45 @@ def test_pointers_are_fetched(checkout: Path, whole: Path, tmp_path: Path) -> No
     assert {p.name: p.read_bytes() for p in checkout.iterdir()} == before
 
 
-def test_a_folder_without_pointers_is_taken_as_it_is(whole: Path, tmp_path: Path) -> None:
-    """Nothing is copied."""
-    assert prepare(str(whole), tmp_path / "scratch", lfs=Lfs.AUTO).folder == whole.resolve()
+def test_a_full_disk_is_told(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the machine's trouble, in plain words."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(lfs_download.os, "pwrite", full)
+    with pytest.raises(NoWeights, match=r"^it cannot be fetched: the disk is full$"):
+        prepare(str(checkout), tmp_path, lfs=Lfs.AUTO, seconds=SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("config.json", "32.0 MB"),
+        ("model.safetensors.index.json", "100.0 MB"),
+        ("tokenizer.json", "1.0 GB"),
+        ("merges.txt", "1.0 GB"),
+    ],
+)
+def test_pointers_to_documents_of_any_size(
+    checkout: Path, lfs: FakeLfs, tmp_path: Path, name: str, limit: str
+) -> None:
+    """What claims to be larger than such files are is not fetched."""
+    (checkout / name).write_bytes(pointer("1" * 64, 5_000_000_000))
+    with pytest.raises(NoWeights, match=f"^{name} is larger than {limit}$"):
+        prepare(str(checkout), tmp_path, lfs=Lfs.AUTO, seconds=SECONDS)
+    assert lfs.seen == []
+
+
+def test_a_link_to_a_pointer_elsewhere(checkout: Path, lfs: FakeLfs, tmp_path: Path) -> None:
+    """A pointer outside of the checkout is not one of its files."""
+    (checkout / "tokenizer.json").rename(tmp_path / "tokenizer.json")
+    (checkout / "tokenizer.json").symlink_to(tmp_path / "tokenizer.json")
+    with pytest.raises(NoWeights, match=r"^tokenizer\.json is a link that leads out of"):
+        prepare(str(checkout), tmp_path, lfs=Lfs.AUTO, seconds=SECONDS)
+    assert lfs.seen == []
 
 
 def test_a_model_that_the_disk_does_not_hold(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
+import tempfile
+import textwrap
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -74,6 +77,32 @@ def test_sane_model_works(model: str, tmp_path: Path) -> None:
     assert dict(found.compared)["perplexity"] == 2.718
 
 
+def test_a_full_disk_is_told(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fills up costs the models that find it full, and not the whole run."""
+    real, written = Path.write_text, []
+
+    def full(path: Path, *more: Any, **named: Any) -> int:
+        if path.name == "job.json":
+            written.append(path)
+            if len(written) == 1:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, *more, **named)
+
+    given = settings(tmp_path, "up(); spoke()")
+    monkeypatch.setattr(Path, "write_text", full)
+    first, second = smoke_load([model, model], given).results
+    assert (first.outcome, first.reason) == (SmokeOutcome.UNKNOWN, "the disk is full")
+    assert second.outcome is SmokeOutcome.WORKS
+
+
+def test_no_scratch_folder(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a place to work in, nothing is tried, and it is said why."""
+    given = settings(tmp_path, "up(); spoke()")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(SmokeError, match="no scratch folder, the disk refused: No such file"):
+        smoke_load([model], given)
+
+
 def test_nonsense_is_silent(model: str, tmp_path: Path) -> None:
     """A model that loads and cannot read English is silently wrong."""
     found = load(model, tmp_path, "up(); spoke(-8.0)")
@@ -120,8 +149,13 @@ def test_reference_is_compared(tmp_path: Path) -> None:
         str(write_checkpoint(tmp_path / n, LLAMA, files, {"tokenizer.json": {}}))
         for n in ("base", "model")
     )
-    script = "up(); spoke(-1.0 if job['folder'].endswith('base') else -2.0)"
-    (found,) = smoke_load([model], settings(tmp_path, script), reference=base).results
+    script = """
+    where = os.readlink(job["folder"] + "/config.json")
+    up(); spoke(-1.0 if "/base/" in where else -2.0)
+    """
+    (found,) = smoke_load(
+        [model], settings(tmp_path, textwrap.dedent(script)), reference=base
+    ).results
     assert found.outcome is SmokeOutcome.SILENT
     assert "2.72 times that of the reference" in found.complaints[0]
 

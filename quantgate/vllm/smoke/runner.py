@@ -17,7 +17,7 @@ from quantgate.vllm.children.launch import before_ready, environment, launch
 from quantgate.vllm.children.process import Stopped
 from quantgate.vllm.smoke.result import SmokeLoad, SmokeOutcome, SmokeRun, read_result
 from quantgate.vllm.smoke.sanity import judge_speech
-from quantgate.vllm.smoke.weights import NoWeights, prepare
+from quantgate.vllm.smoke.weights import NoWeights, prepare, trouble
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,11 @@ def smoke_load(
     Raises:
         SmokeError: There is no vLLM, or not the device that was asked for.
     """
-    with tempfile.TemporaryDirectory(prefix="quantgate-") as scratch:
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="quantgate-")
+    except OSError as error:
+        raise SmokeError(f"No smoke load: no scratch folder, {trouble(error)}.") from None
+    with folder as scratch:
         session = _Session(Path(scratch), settings)
         other = session.load(reference) if reference is not None else None
         results = [_judged(session.load(source), settings, other) for source in sources]
@@ -116,23 +120,27 @@ class _Session:
 
     def load(self, source: str) -> SmokeLoad:
         """One model; nothing of it is left on the disk or running afterwards."""
-        with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
-            try:
-                lfs, seconds = self.settings.lfs, self.settings.limits.seconds
-                prepared = prepare(source, Path(folder), lfs=lfs, seconds=seconds)
-            except (SourceError, NoWeights) as error:
-                return self._unknown(source, str(error))
-            except OSError as error:
-                return self._unknown(source, f"it cannot be read: {error.strerror}")
-            load, ended_by = self._attempt(source, prepared, Path(folder), self.settings.dtype)
-            wanted = self.settings.dtype
-            if ended_by != signal.SIGILL or self.target.gpu != "cpu":
-                return load
-            why = "this processor lacks an instruction that vLLM used"
-            if wanted in {"auto", FLOAT16}:
-                return replace(load, reason=f"{load.reason}: {why}")
-            load, _ = self._attempt(source, prepared, Path(folder), FLOAT16)
-            return replace(load, notes=(*load.notes, f"{why} for {wanted}; float16 was taken"))
+        try:
+            with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+                return self._load(source, Path(folder))
+        except OSError as error:  # of the disk: one model's trouble is not that of the others
+            return self._unknown(source, trouble(error))
+
+    def _load(self, source: str, folder: Path) -> SmokeLoad:
+        """The same with a scratch folder for it."""
+        try:
+            prepared = prepare(source, folder, lfs=self.settings.lfs)
+        except (SourceError, NoWeights) as error:
+            return self._unknown(source, str(error))
+        load, ended_by = self._attempt(source, prepared, folder, self.settings.dtype)
+        wanted = self.settings.dtype
+        if ended_by != signal.SIGILL or self.target.gpu != "cpu":
+            return load
+        why = "this processor lacks an instruction that vLLM used"
+        if wanted in {"auto", FLOAT16}:
+            return replace(load, reason=f"{load.reason}: {why}")
+        load, _ = self._attempt(source, prepared, folder, FLOAT16)
+        return replace(load, notes=(*load.notes, f"{why} for {wanted}; float16 was taken"))
 
     def _attempt(
         self, source: str, prepared: Prepared, folder: Path, dtype: str

@@ -15,6 +15,10 @@ DEVICES = ("auto", "cuda", "rocm", "xpu", "cpu")
 DTYPES = ("auto", "float16", "bfloat16", "float32")
 MAX_MODEL_LEN = 1024
 """Tokens of context where the user names no number; the text and the prompts need no more."""
+MIN_MODEL_LEN = 16
+"""Tokens of context below which nothing can be told of what a model says."""
+DOWNLOAD_SECONDS = 6 * 3600.0
+"""For fetching one model from Git LFS: 400 GB at 20 MB/s. A stalled server is given up sooner."""
 MAX_PROMPTS = 64
 MAX_PROMPT = 4000
 
@@ -54,7 +58,7 @@ class Settings:
         text: What is scored.
         prompts: What is continued.
         max_tokens: Tokens of each answer.
-        limits: For every child process; its seconds are those of a download from Git LFS, too.
+        limits: For every child process.
         thresholds: What of the output is accepted.
         lfs: Which servers may be asked for the files behind Git LFS pointers.
     """

@@ -1,30 +1,47 @@
-"""A model folder with its weights: the user's own, or one fetched from the Hub or Git LFS."""
+"""A folder with a model's weights for vLLM: links into the user's own, or what was fetched.
+
+vLLM follows every link, and reads whatever lies in a folder. So it gets a folder of ours, with
+nothing but the files that it needs, each of which was seen to lie in the model's own.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
-import math
 import shutil
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from quantgate.checkpoint.lfs_mode import Lfs
-from quantgate.checkpoint.pointer import MAX_POINTER, Pointer, parse_pointer
-from quantgate.checkpoint.raw import WEIGHT_SUFFIX, UnreadError
+from quantgate.checkpoint.local import Located, locate
+from quantgate.checkpoint.model import Defect, DefectKind
+from quantgate.checkpoint.raw import (
+    CONFIG_NAMES,
+    INDEX_SUFFIX,
+    MAX_CONFIG,
+    MAX_INDEX,
+    WEIGHT_SUFFIX,
+    UnreadError,
+)
 from quantgate.checkpoint.sources import read_source
 from quantgate.report.words import size
-from quantgate.vllm.smoke.settings import MAX_MODEL_LEN
+from quantgate.vllm.smoke.settings import DOWNLOAD_SECONDS, MAX_MODEL_LEN, MIN_MODEL_LEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from quantgate.checkpoint.pointer import Pointer
     from quantgate.checkpoint.raw import RawCheckpoint
 
-# Whatever else a repository holds (code, pickles, GGUF) is not fetched.
-WANTED = ("*.safetensors", "*.json", "*.model", "*.txt", "*.tiktoken", "*.jinja")
+# Whatever else a repository holds (code, pickles, GGUF) is not fetched, and not shown to vLLM.
+WANTED = ("*.safetensors", "*.json", "*.model", "*.model.v*", "*.txt", "*.tiktoken", "*.jinja")
+MAX_OTHER: Final = 1_000_000_000
+"""Largest file in bytes beside weights, configs and index; tokenizers stay below 50 MB."""
+
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt")
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _ROOM = 1.02
 """What a download may take beyond the weights."""
 
@@ -49,9 +66,9 @@ class Prepared:
 
 
 def prepare(
-    source: str, scratch: Path, *, lfs: Lfs = Lfs.NEVER, seconds: float = math.inf
+    source: str, scratch: Path, *, lfs: Lfs = Lfs.NEVER, seconds: float = DOWNLOAD_SECONDS
 ) -> Prepared:
-    """The folder of a source; what is fetched goes beneath `scratch`, which exists.
+    """The folder of a source, made beneath `scratch`, which exists; nothing is copied into it.
 
     Args:
         source: A model folder, or a model on the Hub.
@@ -60,8 +77,9 @@ def prepare(
         seconds: For fetching these.
 
     Raises:
-        NoWeights: Weights are missing, or do not fit on the disk.
+        NoWeights: Weights are missing or lie elsewhere, or do not fit on the disk.
         SourceError: There is no model to read.
+        OSError: The source cannot be read.
     """
     raw = read_source(source, lfs=Lfs.NEVER)
     if not any(f.name.endswith(WEIGHT_SUFFIX) for f in raw.files):
@@ -69,13 +87,20 @@ def prepare(
     path = Path(source)
     if path.is_file():
         raise NoWeights("a header archive has no weights, and only a model with weights can speak")
-    if not path.is_dir():
-        folder = _fetch(raw, scratch)
-    elif pointers := _pointers(raw, path):
-        folder = _complete(raw, path.resolve(), pointers, scratch, lfs=lfs, seconds=seconds)
+    _refuse_documents(raw)
+    made = scratch / "model"
+    if path.is_dir():
+        _link(raw, path.resolve(), made, lfs=lfs, seconds=seconds)
     else:
-        folder = path.resolve()
-    return Prepared(folder, has_tokenizer(folder), _context(folder))
+        _fetch(raw, made)
+    return Prepared(made, has_tokenizer(made), _context(made))
+
+
+def trouble(error: OSError) -> str:
+    """What an error of the disk means, in words."""
+    if error.errno in _FULL:
+        return "the disk is full"
+    return f"the disk refused: {error.strerror or type(error).__name__}"
 
 
 def has_tokenizer(folder: Path) -> bool:
@@ -83,48 +108,60 @@ def has_tokenizer(folder: Path) -> bool:
     return any((folder / n).is_file() for n in _TOKENIZERS) or any(folder.glob("*.tiktoken"))
 
 
-def _pointers(raw: RawCheckpoint, folder: Path) -> dict[str, Pointer]:
-    """The Git LFS pointers among the files that vLLM may read, the smallest file first.
-
-    A tokenizer is often one, too.
-    """
-    found = {n: p for n, p in raw.pointers.items() if n in _wanted(raw)}
-    for name in _wanted(raw):
-        path = folder / name
-        if name not in found and path.is_file() and path.stat().st_size < MAX_POINTER:
-            pointer = parse_pointer(path.read_bytes())
-            if pointer is not None:
-                found[name] = pointer
-    return dict(sorted(found.items(), key=lambda item: item[1].size))
+def _refuse_documents(raw: RawCheckpoint) -> None:
+    """Raise for a config or an index that nobody should read."""
+    for document in (*raw.configs, *([raw.index] if raw.index else [])):
+        content = document.content
+        if isinstance(content, Defect) and content.kind is not DefectKind.NOT_FETCHED:
+            raise NoWeights(f"{document.name} {content.message}")
 
 
-def _complete(
-    raw: RawCheckpoint,
-    folder: Path,
-    pointers: Mapping[str, Pointer],
-    scratch: Path,
-    *,
-    lfs: Lfs,
-    seconds: float,
-) -> Path:
-    """A folder with the files of a checkout, those that are pointers there fetched."""
-    if lfs is Lfs.NEVER:
-        raise NoWeights(f"{next(iter(pointers))} is a Git LFS pointer, its file was not fetched")
-    _has_room(sum(p.size for p in pointers.values()), scratch)
+def _link(raw: RawCheckpoint, folder: Path, made: Path, *, lfs: Lfs, seconds: float) -> None:
+    """Make a folder with the files of a model folder, those that are pointers there fetched."""
+    pointers: dict[str, Pointer] = {}
+    links: dict[str, Path] = {}
+    for name, file in locate(folder, _wanted(raw)).items():
+        if isinstance(file, Defect):
+            raise NoWeights(f"{name} {file.message}")
+        _check_size(name, file)
+        if file.pointer is None:
+            links[name] = file.path
+        else:
+            pointers[name] = file.pointer
+    smallest_first = dict(sorted(pointers.items(), key=lambda item: item[1].size))
+    if pointers and lfs is Lfs.NEVER:
+        name = next(iter(smallest_first))
+        raise NoWeights(f"{name} is a Git LFS pointer, its file was not fetched")
+    made.mkdir()
+    for name, path in links.items():
+        (made / name).symlink_to(path)
+    if pointers:
+        _download(folder, smallest_first, made, lfs=lfs, seconds=seconds)
+
+
+def _check_size(name: str, file: Located) -> None:
+    if name.endswith(WEIGHT_SUFFIX):
+        return
+    index = name.endswith(INDEX_SUFFIX)
+    limit = MAX_INDEX if index else MAX_CONFIG if name in CONFIG_NAMES else MAX_OTHER
+    if file.size > limit:
+        raise NoWeights(f"{name} is larger than {size(limit)}")
+
+
+def _download(
+    folder: Path, pointers: Mapping[str, Pointer], made: Path, *, lfs: Lfs, seconds: float
+) -> None:
+    _has_room(sum(p.size for p in pointers.values()), made)
     # The client that it takes is slow to import, and seldom needed.
     from quantgate.checkpoint.lfs_download import download_pointers  # noqa: PLC0415
     from quantgate.checkpoint.transport import Limits  # noqa: PLC0415
 
-    made = scratch / "model"
-    made.mkdir()
-    for name in _wanted(raw):
-        if name not in pointers and (folder / name).is_file():
-            (made / name).symlink_to(folder / name)
     try:
         download_pointers(folder, pointers, made, mode=lfs, limits=Limits(deadline=seconds))
     except UnreadError as error:
         raise NoWeights(str(error)) from None
-    return made
+    except OSError as error:
+        raise NoWeights(f"it cannot be fetched: {trouble(error)}") from None
 
 
 def _has_room(needed: int, scratch: Path) -> None:
@@ -134,21 +171,28 @@ def _has_room(needed: int, scratch: Path) -> None:
 
 
 def _context(folder: Path) -> int:
-    """What the config says of positions, as far as it says it."""
+    """What the config says of positions, as far as it says it.
+
+    Raises:
+        NoWeights: These are too few.
+    """
     try:
-        config: Any = json.loads((folder / "config.json").read_bytes())
+        with (folder / "config.json").open("rb") as stream:
+            config: Any = json.loads(stream.read(MAX_CONFIG))
     except (OSError, ValueError, RecursionError):
         return MAX_MODEL_LEN
     known = [MAX_MODEL_LEN]
     for part in (config, config.get("text_config") if isinstance(config, dict) else None):
         if isinstance(part, dict):
             positions = part.get("max_position_embeddings")
-            if isinstance(positions, int) and positions > 0:
+            if type(positions) is int and positions > 0:
                 known.append(positions)
+    if min(known) < MIN_MODEL_LEN:
+        raise NoWeights(f"its config gives it {min(known)} positions, too few to read a text")
     return min(known)
 
 
-def _fetch(raw: RawCheckpoint, scratch: Path) -> Path:
+def _fetch(raw: RawCheckpoint, folder: Path) -> None:
     """Download one commit of a repository, if the disk holds it."""
     # The client of the Hub is slow to import, and seldom needed.
     from huggingface_hub import hf_hub_download  # noqa: PLC0415
@@ -156,8 +200,7 @@ def _fetch(raw: RawCheckpoint, scratch: Path) -> Path:
     from quantgate.checkpoint.hub import parse_source  # noqa: PLC0415
 
     repository = parse_source(raw.source)
-    _has_room(sum(f.size for f in raw.files), scratch)
-    folder = scratch / "model"
+    _has_room(sum(f.size for f in raw.files), folder.parent)
     try:
         for name in _wanted(raw):
             hf_hub_download(
@@ -168,8 +211,9 @@ def _fetch(raw: RawCheckpoint, scratch: Path) -> Path:
                 local_dir=folder,
             )
     except Exception as error:  # the network, the Hub or the disk: none says anything of the model
-        raise NoWeights(f"it cannot be fetched: {type(error).__name__}: {error}") from None
-    return folder
+        full = isinstance(error, OSError) and error.errno in _FULL
+        words = "the disk is full" if full else f"{type(error).__name__}: {error}"
+        raise NoWeights(f"it cannot be fetched: {words}") from None
 
 
 def _wanted(raw: RawCheckpoint) -> list[str]:
