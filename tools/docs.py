@@ -1,10 +1,10 @@
 """Write what is generated in the documentation, so that none of it is typed.
 
 docs/rules has a page per rule from its docstring and an index; docs/architectures.md says which
-architectures fuse what; README.md and
-docs/example-report.md show the real report on examples/broken, and README.md the workflow of
-examples/workflow.yml and the figures of `make bench-truth`. `python -m tools.docs` writes,
-`--check` only says whether all of it is fresh.
+architectures fuse what; README.md and docs/example-report.md show the real report on
+examples/broken, README.md the workflow of examples/workflow.yml and the figures of
+`make bench-truth`, and docs/action.md the workflow of examples/all-tiers.yml.
+`python -m tools.docs` writes, `--check` only says whether all of it is fresh.
 """
 
 from __future__ import annotations
@@ -114,10 +114,13 @@ def pages() -> dict[Path, str]:
     readme_file = ROOT / "README.md"
     readme = paragraph(readme_file.read_text(), "truth", truth())
     workflow = (ROOT / "examples" / "workflow.yml").read_text()
+    action_file = ROOT / "docs" / "action.md"
+    all_tiers = (ROOT / "examples" / "all-tiers.yml").read_text()
     return {
         **{FOLDER / f"{r.id}.md": page(r) for r in rules},
         FOLDER / "README.md": index(rules),
         ROOT / "docs" / "example-report.md": markdown,
+        action_file: between(action_file.read_text(), "workflow", "yaml", all_tiers),
         ROOT / "docs" / "architectures.md": architectures_page(),
         readme_file: between(between(readme, "report", "text", text), "workflow", "yaml", workflow),
     }
