@@ -100,6 +100,8 @@ def chained(outer: BaseException, inner: BaseException) -> BaseException:
         (RuntimeError("unable to mmap: Cannot allocate memory (12)"), "load", "too little memory"),
         (ValueError("Please pass `trust_remote_code=True`"), "config", "needs remote code"),
         (ValueError("requires AMX tile support"), "init", "instruction set"),
+        (RuntimeError("can't start new thread"), "load", "the machine is not as it must be here"),
+        (RuntimeError("Failed to find C compiler. …"), "post", "the machine is not as it must be"),
         (ValueError("no backend for it"), "post", "which kernels"),
         (ValueError("no backend for it"), "init", ""),
     ],

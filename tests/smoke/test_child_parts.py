@@ -83,6 +83,93 @@ def test_what_an_exception_says(error: Exception, outcome: str, reason: str) -> 
     assert (found["outcome"], found["reason"], found["phase"]) == (outcome, reason, "load")
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("The NVIDIA driver on your system is too old (found version 12020)."),
+        RuntimeError("CUDA error: CUDA-capable device(s) is/are busy or unavailable"),
+        RuntimeError("CUDA error: no CUDA-capable device is detected"),
+        RuntimeError("CUDA error: uncorrectable ECC error encountered"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"),
+        RuntimeError("The server socket has failed to listen: port: 29500, code: -98, EADDRINUSE"),
+        OSError(98, "Address already in use"),
+        OSError(24, "Too many open files"),
+        RuntimeError("can't start new thread"),
+        FileNotFoundError(2, "No such file or directory", "ninja"),
+        FileNotFoundError(2, "No such file or directory", "/usr/local/cuda/bin/nvcc"),
+        RuntimeError("Unable to find nvcc"),
+        OSError("CUDA_HOME environment variable is not set. Please set it to …"),
+        RuntimeError("0 active drivers ([]). There should only be one."),
+        RuntimeError("NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"),
+        AssertionError("Not enough allowed NUMA nodes to bind threads of 2 local CPUWorkers."),
+        AssertionError("No enough allowed NUMA nodes to bind threads of 2 CPUWorkers."),
+        ValueError("Available memory on node 0 (5.0/15.6 GiB) on kv cache allocation is less …"),
+        ConnectionResetError(104, "Connection reset by peer"),
+        TimeoutError("RPC call to sample_tokens timed out."),
+    ],
+    ids=str,
+)
+def test_what_the_machine_lacks(error: Exception) -> None:
+    """Driver, device, compiler, ports, threads, files and the other ranks are no model's fault."""
+    found = failure(raised(error), "load")
+    assert found["outcome"] == "unknown"
+    assert found["reason"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("CUDA error: an illegal memory access was encountered"),
+        RuntimeError("CUDA error: device-side assert triggered"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate`"),
+        FileNotFoundError(2, "No such file or directory", "/models/x/model-00001.safetensors"),
+        EOFError("Ran out of input"),
+        RuntimeError("start (64) + length (64) exceeds dimension size (64)."),
+        KeyError("layers.0.nccl_scale"),
+    ],
+    ids=str,
+)
+def test_what_a_model_may_cause(error: Exception) -> None:
+    """What weights can do to a GPU, and what is missing beside them, is not the machine's."""
+    found = failure(raised(error), "load")
+    assert (found["outcome"], found["elsewhere"]) == ("fails", False)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Exception(
+            "WorkerProc initialization failed due to an exception in a background process. "
+            "See stack trace for root cause."
+        ),
+        RuntimeError("Engine core initialization failed. See root cause above. Failed …: {}"),
+        RuntimeError(
+            "Worker failed with error 'x', please check the stack trace above for the root cause"
+        ),
+        RuntimeError("EngineCore encountered an issue. See stack trace (above) for the root cause"),
+        RuntimeError("Executor failed."),
+        RuntimeError("cancelled"),
+        TimeoutError("RPC call to sample_tokens timed out."),
+    ],
+    ids=str,
+)
+def test_cause_is_elsewhere(error: Exception) -> None:
+    """An exception that only points to another process is no answer, until its log is read."""
+    found = failure(raised(error), "load")
+    assert (found["outcome"], found["elsewhere"]) == ("unknown", True)
+
+
+def test_memory_told_by_another_process() -> None:
+    """What the pointer itself quotes is an answer already."""
+    error = RuntimeError("Worker failed with error 'CUDA out of memory.', please check the stack …")
+    found = failure(raised(error), "generate")
+    assert (found["elsewhere"], found["reason"]) == (
+        False,
+        "there is too little memory for it here",
+    )
+
+
 def test_cause_counts() -> None:
     """An error that vLLM wraps is found, whatever is raised in the end."""
     error = RuntimeError("Engine core initialization failed")
@@ -99,7 +186,11 @@ def test_names_of_the_tracking() -> None:
 
 
 class Module(SimpleNamespace):
-    """A model, as far as `layers` looks at it."""
+    """A model, and the worker that has it, as far as `layers` looks at them."""
+
+    def get_model(self) -> Module:
+        """As a worker is asked."""
+        return self
 
     def named_modules(self) -> list[tuple[str, object]]:
         """The parts by name."""

@@ -142,6 +142,83 @@ def test_failure_is_one(model: str, tmp_path: Path) -> None:
     assert (found.outcome, found.phase, found.message) == (SmokeOutcome.FAILS, "load", "lm_head")
 
 
+WHERE = "/x/site-packages/vllm"
+POINTS = """
+up(); tell("phase", name="load")
+def ends(rank, *lines, stamp="ERROR 11-30 14:04:53 [multiproc_executor.py:953] "):
+    head = f"(Worker_TP{rank} pid={7 + rank}) {stamp}"
+    return [head + line for line in ("WorkerProc failed to start.",
+        "Traceback (most recent call last):",
+        '  File "WHERE/v1/executor/multiproc_executor.py", line 920, in worker_main',
+        "    worker = WorkerProc(*args, **kwargs)",
+        '  File "WHERE/model_executor/models/llama.py", line 5, in load_weights',
+        '  File "WHERE/model_executor/parameter.py", line 218, in load_row_parallel_weight',
+        '  File "/x/torch/_tensor.py", line 3, in narrow', *lines)]
+def mixed(*records):
+    for lines in zip(*records): print("\\r\\n".join(lines))
+    for n in range(100): print("(MainProcess pid=1) WARNING [shutdown] waiting", flush=True)
+def points():
+    tell("done", result={"outcome": "unknown", "reason": "its log does not say why",
+        "elsewhere": True, "phase": "load", "exception": "Exception", "message": "See root cause",
+        "where": "multiproc_executor.py:815"})
+""".replace("WHERE", WHERE)
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+NARROW = "RuntimeError: start (64) + length (64) exceeds dimension size (64)."
+NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:94"
+GLOO = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:525] Connection closed by …"
+
+
+def test_cause_is_in_the_log_of_another_rank(model: str, tmp_path: Path) -> None:
+    """What a rank raised is the failure, wherever it stands in a log that was long since left."""
+    script = f"{POINTS}\nmixed(ends(0, {NARROW!r}), ends(1, {NARROW!r})); points()"
+    found = load(model, tmp_path, script, tensor_parallel=2)
+    assert (found.outcome, found.phase) == (SmokeOutcome.FAILS, "load")
+    assert found.exception == "RuntimeError"
+    assert found.message == "start (64) + length (64) exceeds dimension size (64)."
+    assert found.where == "parameter.py:218"
+    assert len(found.log) == 20
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome", "words"),
+    [
+        (OOM, NARROW, SmokeOutcome.UNKNOWN, "too little memory"),
+        (NARROW, OOM, SmokeOutcome.UNKNOWN, "too little memory"),
+        (NCCL, NCCL, SmokeOutcome.UNKNOWN, "could not talk to each other"),
+        (GLOO, "AssertionError", SmokeOutcome.FAILS, ""),
+        ("AssertionError", NCCL, SmokeOutcome.FAILS, ""),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'ninja'", GLOO, "unknown", "nin"),
+        ("Exception: failed, see root cause above", "SystemExit", "unknown", "does not say why"),
+    ],
+)
+def test_what_ranks_lack(
+    first: str, second: str, outcome: SmokeOutcome, words: str, model: str, tmp_path: Path
+) -> None:
+    """The machine's fault in any rank counts; a rank that lost another one says nothing."""
+    script = f"{POINTS}\nmixed(ends(0, {first!r}), ends(1, {second!r})); points()"
+    found = load(model, tmp_path, script, tensor_parallel=2)
+    assert found.outcome == outcome
+    assert words in found.reason
+    if outcome is SmokeOutcome.FAILS:
+        assert (found.exception, found.message) == ("AssertionError", "")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "pass",
+        "print('Traceback (most recent call last):')",
+        "print('Traceback (most recent call last):')\n"
+        """print('  File "/x/vllm/a.py", line 1, in f\\nKeyError')""",
+    ],
+)
+def test_cause_that_nobody_tells(said: str, model: str, tmp_path: Path) -> None:
+    """A rank that dies without a word, and tracebacks of something else, blame no model."""
+    found = load(model, tmp_path, f"{POINTS}\n{said}\npoints()", tensor_parallel=2)
+    assert found.outcome is SmokeOutcome.UNKNOWN
+    assert found.reason == "its log does not say why"
+
+
 def test_reference_is_compared(tmp_path: Path) -> None:
     """The reference is loaded first, and what it says is the measure."""
     files = {"model.safetensors": {"a.weight": "F16[2,4]"}}

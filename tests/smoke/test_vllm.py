@@ -6,7 +6,10 @@ On a CPU: GPTQ, AWQ and compressed-tensors in int4, FP8. On a GPU, NVFP4 as well
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +20,6 @@ from quantgate.vllm.smoke import Settings, SmokeOutcome, smoke_load
 from tests.support.build import LLAMA, write_checkpoint
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from benchmarks.smoke import Tried
 
 pytestmark = pytest.mark.e2e
@@ -103,6 +104,31 @@ def test_failure_is_explained(vllm_python: str, tmp_path: Path) -> None:
     assert load.outcome is SmokeOutcome.FAILS
     assert load.phase in {"config", "init", "load"}
     assert load.message
+
+
+def test_two_ranks(
+    trained_base: Path, vllm_python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With tensor parallelism a sound model speaks, and a refusal is told by the rank that knows.
+
+    The declared width is twice that of the weights, which only a rank finds.
+    """
+    device, cores = device_of(vllm_python), sorted(os.sched_getaffinity(0))
+    if device != "cpu" or len(cores) < 2:
+        pytest.skip("written for vLLM on a CPU of two cores")
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", f"{cores[0]}|{cores[1]}")
+    sound = dict(models(trained_base, tmp_path, "pack"))[SOUND]
+    wide = Path(shutil.copytree(sound, tmp_path / "wide"))
+    config = json.loads((sound / "config.json").read_text())
+    config["intermediate_size"] *= 2
+    (wide / "config.json").write_text(json.dumps(config))
+    settings = Settings(vllm_python=vllm_python, device=device, tensor_parallel=2)
+    good, bad = smoke_load([str(sound), str(wide)], settings).results
+    assert (good.outcome, good.message, good.reason) == (SmokeOutcome.WORKS, "", "")
+    assert {c.kernel for c in good.layers if "_proj" in c.layers} == {"CPUWNA16LinearKernel"}
+    assert (bad.outcome, bad.exception, bad.phase) == (SmokeOutcome.FAILS, "RuntimeError", "load")
+    assert "exceeds dimension size" in bad.message
+    assert bad.where.startswith("parameter.py:")
 
 
 def test_gpu_that_is_not_there(

@@ -20,17 +20,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quantgate.vllm.children.tracebacks import Tracebacks
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from quantgate.vllm.children.tracebacks import Raised
+
 LOG_LINES = 20
 LOG_LINE = 500
+LEFT_BEHIND = ", and could not be ended: it may be stuck in a driver, and still hold the device"
 MAX_LINE = 4_000_000
 """Characters of one event; a model's own names cannot make it longer by much."""
 
 _TICK = 0.1
+_DIES_WITHIN = 30.0
+"""Seconds. A killed process ends at once, unless it waits for a driver that does not answer."""
 # proc_pid_status(5): memory of its own and shared memory, without pages of files.
-_HELD = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d+) kB$", re.MULTILINE)
+_HELD = re.compile(r"^Rss(Anon|Shmem):\s+(\d+) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,8 @@ class Child:
 
     Attributes:
         peak: The most bytes of memory that the group was seen to hold.
+        left_behind: Whether it was killed and did not end, as a process does that is stuck in a
+            driver; nobody waits for it any longer.
     """
 
     def __init__(
@@ -72,8 +81,10 @@ class Child:
     ) -> None:
         self._limits = limits
         self._log: deque[str] = deque(maxlen=LOG_LINES)
+        self._tracebacks = Tracebacks()
         self._rest = {"events": b"", "log": b""}
         self.peak = 0
+        self.left_behind = False
         reading, writing = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: S603  the user named the Python
@@ -112,6 +123,14 @@ class Child:
         """The last lines of what it printed, as printed."""
         return tuple(self._log)
 
+    @property
+    def raised(self) -> tuple[tuple[Raised, ...], ...]:
+        """How processes of vLLM's ended that told it in the log: the exception, its causes first.
+
+        When an event is told, what was logged before it is in here.
+        """
+        return self._tracebacks.ends
+
     def lines(self) -> Iterator[str]:
         """The events as they come; ends when the child has ended well.
 
@@ -120,13 +139,15 @@ class Child:
         """
         deadline = time.monotonic() + self._limits.seconds
         while "events" in {key.data for key in self._selector.get_map().values()}:
-            for key, _ in self._selector.select(_TICK):
+            # What was logged before an event is there with it, and may tell what it means.
+            ready = [key for key, _ in self._selector.select(_TICK)]
+            for key in sorted(ready, key=lambda key: key.data == "events"):
                 for line in self._read(key):
                     if key.data == "events":
                         yield line
                         deadline = time.monotonic() + self._limits.seconds
                     else:
-                        self._log.append(line[:LOG_LINE])
+                        self._hear(line)
             if time.monotonic() > deadline:
                 raise self._stop(f"took longer than {self._limits.seconds:g} seconds")
             held = resident(self._process.pid)
@@ -165,18 +186,26 @@ class Child:
         """What is left of the log."""
         for key in list(self._selector.get_map().values()):
             if key.data == "log" and self._selector.select(0):
-                self._log.extend(line[:LOG_LINE] for line in self._read(key))
+                for line in self._read(key):
+                    self._hear(line)
+
+    def _hear(self, line: str) -> None:
+        self._log.append(line[:LOG_LINE])
+        self._tracebacks.hear(line)
 
     def _stop(self, why: str) -> Stopped:
         self.kill()
         self._drain()
-        return Stopped(why)
+        return Stopped(f"{why}{LEFT_BEHIND}" if self.left_behind else why)
 
     def kill(self) -> None:
-        """End the group, whatever is left of it."""
+        """End the group, whatever is left of it; see `left_behind` for one that does not end."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        try:
+            self._process.wait(0 if self.left_behind else _DIES_WITHIN)
+        except subprocess.TimeoutExpired:
+            self.left_behind = True
 
 
 def _how(code: int) -> str:
@@ -192,14 +221,20 @@ def resident(group: int) -> int:
     """Bytes of memory that the processes of a group hold; 0 where the system does not tell.
 
     Pages of files count for nothing: they are libraries, and weight files that are mapped by every
-    rank, which the system drops when it needs the room.
+    rank, which the system drops when it needs the room. Of shared memory, what the process counts
+    that has most of it: ranks share it with each other, and the sum would count a page once for
+    each. Where they share with others than all, that is too little: a limit is then late, but no
+    sound model is ended for memory that nobody holds. What each page is shared by is known to the
+    system (smaps_rollup), but to ask costs a walk through all pages, ten times a second.
     """
-    total = 0
+    own, shared = 0, 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             # The name, in parentheses, may contain anything; after it: state, parent, group.
             fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
             if int(fields[2]) == group:
                 status = stat.with_name("status").read_text(encoding="utf-8", errors="replace")
-                total += sum(int(kilobytes) << 10 for kilobytes in _HELD.findall(status))
-    return total
+                held = {kind: int(kilobytes) << 10 for kind, kilobytes in _HELD.findall(status)}
+                own += held.get("Anon", 0)
+                shared = max(shared, held.get("Shmem", 0))
+    return own + shared

@@ -14,7 +14,8 @@ from quantgate.checkpoint.raw import SourceError
 from quantgate.targets import NEWEST, Target, is_release
 from quantgate.vllm.children.events import events
 from quantgate.vllm.children.launch import before_ready, environment, launch
-from quantgate.vllm.children.process import Stopped
+from quantgate.vllm.children.process import LEFT_BEHIND, Stopped
+from quantgate.vllm.smoke.elsewhere import root_cause
 from quantgate.vllm.smoke.result import SmokeLoad, SmokeOutcome, SmokeRun, read_result
 from quantgate.vllm.smoke.sanity import judge_speech
 from quantgate.vllm.smoke.weights import NoWeights, prepare, trouble
@@ -34,6 +35,7 @@ _KEPT = (
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH"),
     *("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ROCM_PATH", "ZE_AFFINITY_MASK"),
     *("OMP_NUM_THREADS", "VLLM_CPU_KVCACHE_SPACE", "VLLM_TARGET_DEVICE", "CC"),
+    "VLLM_CPU_OMP_THREADS_BIND",  # needed where there are fewer NUMA nodes than ranks
 )
 _WHILE = {
     "": "before it began to load",
@@ -150,6 +152,8 @@ class _Session:
         with self._start(self._write_job(prepared, folder, dtype)) as child:
             try:
                 said = talk.result(child)
+                if said.get("elsewhere") is True:
+                    said = root_cause(said, child.raised)
                 load = read_result(source, self.target, said, has_words=prepared.has_tokenizer)
                 ended_by = 0
             except Stopped as error:
@@ -160,8 +164,11 @@ class _Session:
                 load = replace(load, log=child.log)
             except ValueError as error:
                 load, ended_by = self._unknown(source, str(error)), 0
-            if load.outcome is SmokeOutcome.FAILS:
+            if load.exception:
                 load = replace(load, log=child.log)
+        if child.left_behind and LEFT_BEHIND not in load.reason:
+            note = f"the child process had no more to do{LEFT_BEHIND}"
+            load = replace(load, notes=(*load.notes, note))
         self.target = replace(self.target, release=talk.release, gpu=talk.gpu)
         return (
             replace(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from quantgate.vllm.children.inside.blame import machine
 from quantgate.vllm.children.inside.errors import NEEDS_REMOTE_CODE, REMOTE_CODE, chain, described
 
 from .reasons import NotSimulated, StubCalled, UnknownType
@@ -44,7 +45,7 @@ def uncertain(error: BaseException, phase: str) -> str:
         return NEEDS_REMOTE_CODE
     if any(isinstance(e, NotSimulated | UnknownType | StubCalled) for e in causes):
         return texts[0]
-    if isinstance(error, MemoryError) or any(map(_NO_ROOM.search, texts)):
+    if any(isinstance(e, MemoryError) for e in causes) or any(map(_NO_ROOM.search, texts)):
         return "the machine has too little memory"
     if isinstance(error, ImportError):
         return f"a library is missing here: {texts[0]}"
@@ -52,6 +53,8 @@ def uncertain(error: BaseException, phase: str) -> str:
         return "the module of its class cannot be imported here, most likely for want of a library"
     if any(map(_OURS.search, texts)):
         return "vLLM came to something that needs a real GPU or real values"
+    if line := next(filter(None, map(machine, texts)), ""):
+        return f"the machine is not as it must be here: {line}"
     if any(map(_THIS_CPU.search, texts)):
         return "it depends on the instruction set of the CPU, and this one's was asked"
     if phase == "post" and "backend" in texts[0]:

@@ -9,19 +9,19 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 _KERNELS = ("kernel", "linear_kernel", "moe_kernel", "fp8_linear", "mxfp4_backend", "backend")
 
 
-def weight_bytes(model: Any) -> int:
+def weight_bytes(worker: Any) -> int:
     """Bytes of parameters that this rank holds, as they lie in memory after loading."""
-    return sum(p.numel() * p.element_size() for p in model.parameters())
+    return sum(p.numel() * p.element_size() for p in worker.get_model().parameters())
 
 
-def layers(model: Any) -> list[dict[str, Any]]:
-    """One entry for modules alike but for their layer and expert numbers.
+def layers(worker: Any) -> list[dict[str, Any]]:
+    """One entry for modules of this rank alike but for their layer and expert numbers.
 
     In vLLM a module has a `quant_method`; compressed-tensors and Quark give it a `scheme` as well.
     Either holds its kernel (vLLM 0.32.0, model_executor/kernels/linear).
     """
     found: dict[tuple[str, str, str, str], int] = {}
-    for name, module in model.named_modules():
+    for name, module in worker.get_model().named_modules():
         method = getattr(module, "quant_method", None)
         if method is None:
             continue

@@ -54,8 +54,8 @@ class _Session:
         names = tracking.not_loaded()
         self.told["not_loaded"] = {"count": len(names), "names": names[:MAX_NAMES]}
         _send_by_value()
-        self.told["layers"] = llm.apply_model(layers)[0]
-        self.told["weight_bytes"] = llm.apply_model(weight_bytes)[0]
+        self.told["layers"] = llm.collective_rpc(layers)[0]
+        self.told["weight_bytes"] = llm.collective_rpc(weight_bytes)[0]
         self.told["device_bytes"] = self._device_bytes()
         config = llm.llm_engine.model_config
         self.told["architecture"] = str(config.architecture)
@@ -161,7 +161,11 @@ class _Session:
 
 
 def _send_by_value() -> None:
-    """Let the processes of other ranks run our functions, whose modules they cannot import."""
+    """Let the processes of other ranks run our functions, whose modules they cannot import.
+
+    That holds for what is handed to `collective_rpc` itself, not for its arguments, as those of
+    `apply_model`: they are pickled by name (vLLM 0.32.0, v1/executor/multiproc_executor.py).
+    """
     import cloudpickle
 
     cloudpickle.register_pickle_by_value(sys.modules[layers.__module__])
