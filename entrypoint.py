@@ -19,6 +19,7 @@ from quantgate.github.publish import clear, crashed, mask, publish, publish_plan
 from quantgate.github.reports import read_reports
 from quantgate.github.runner_wait import runner_missing
 from quantgate.github.select import Selection, SelectionError, select
+from quantgate.github.strangers import may_run
 from quantgate.runner import check_models
 from quantgate.settings import Settings, SettingsError
 
@@ -52,7 +53,7 @@ def run(environ: Mapping[str, str], job: Job) -> int:
         os.chdir(job.workspace)
         chosen = select(environ, event, api, job.workspace)
         if chosen.settings.plan:
-            publish_plan(chosen, job)
+            publish_plan(chosen, job, may_run(event, api, chosen.settings.fork_environment))
             if chosen.models:
                 return ExitCode.PASS
         waited = _wait_for_runner(chosen.settings, api, job)

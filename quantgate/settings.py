@@ -73,6 +73,7 @@ class Settings:
         await_job: With reports, the job that a runner has to take first; then they are left alone.
         await_minutes: How long that is waited for.
         plan: How many jobs to spread the models over, instead of checking; 0 for none.
+        fork_environment: With a plan, the environment whose reviewers let strangers' models run.
         base_report: JSON report of the base of the change, of the repository; empty for none.
         template: Jinja template of the repository for the comment and the summary; empty for ours.
         comment_key: Which of several comments of one pull request is this gate's.
@@ -98,6 +99,7 @@ class Settings:
     await_job: str = ""
     await_minutes: int = 30
     plan: int = 0
+    fork_environment: str = ""
     base_report: str = ""
     template: str = ""
     github_token: str = field(default="", repr=False)
@@ -231,9 +233,9 @@ def _minutes(text: str) -> int:
     return int(text)
 
 
-def _job(text: str) -> str:
+def _name(text: str) -> str:
     if not text.isprintable():
-        raise ValueError(f"{text!r} is not the name of a job")
+        raise ValueError(f"{text!r} is not a name")
     return text
 
 
@@ -264,9 +266,10 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "comment_key": _comment_key,
     "reports": _lines,
     "expect_tiers": _tiers,
-    "await_job": _job,
+    "await_job": _name,
     "await_minutes": _minutes,
     "plan": _jobs,
+    "fork_environment": _name,
     "base_report": _one_line,
     "template": _one_line,
     "github_token": _token,

@@ -23,6 +23,7 @@ CALLS = {
     f"{_REPO}/actions/artifacts/{{artifact_id}}/{{archive_format}}": ["get"],
     f"{_REPO}/actions/runs/{{run_id}}": ["get"],
     f"{_REPO}/actions/runs/{{run_id}}/jobs": ["get"],
+    f"{_REPO}/environments/{{environment_name}}": ["get"],
     f"{_REPO}/contents/{{path}}": ["get"],
     f"{_REPO}/git/trees/{{tree_sha}}": ["get"],
     f"{_REPO}/issues/comments/{{comment_id}}": ["patch"],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from quantgate.cli.options import json_report, markdown_report, read_lfs
@@ -45,7 +43,7 @@ from quantgate.cli.output import one_stdout, read, show
     help="For vLLM's process.",
 )
 @read_lfs
-@click.option("--setup", is_flag=True, help="First install vLLM's CPU build into .venv-vllm.")
+@click.option("--setup", is_flag=True, help="First install vLLM's CPU build for yourself.")
 def dry_load(
     *,
     sources: tuple[str, ...],
@@ -68,7 +66,7 @@ def dry_load(
     from quantgate.checkpoint.lfs_mode import Lfs
     from quantgate.exit_code import ExitCode, exit_code
     from quantgate.vllm.dry_load import CPU, GPUS, DryLoadError, Limits
-    from quantgate.vllm.dry_load.install import FOLDER, install, usual_python
+    from quantgate.vllm.dry_load.install import install, usual_folder, usual_python
     from quantgate.vllm.dry_load.join import check_with_dry_load
 
     one_stdout(json_file, markdown_file)
@@ -83,7 +81,7 @@ def dry_load(
         raise click.UsageError("name at least one SOURCE, or --setup")
     try:
         if setup:
-            click.echo(f"vLLM is installed: {install(Path(FOLDER))}", err=True)
+            click.echo(f"vLLM is installed: {install(usual_folder())}", err=True)
             if not sources:
                 return ExitCode.PASS
         report = check_with_dry_load(

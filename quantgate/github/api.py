@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,6 +181,22 @@ class Api:
         """The jobs of this workflow run as they are now, skipped ones too."""
         with _asking("for the jobs of this run"):
             return [RunJob(j.name, j.status, j.runner_name or "") for j in self._run.jobs()]
+
+    def has_reviewers(self, environment: str) -> bool:
+        """Whether somebody has to approve a job in an environment; not if there is none.
+
+        GitHub makes an environment that a job names and nobody made, without any protection.
+        """
+        path = f"/repos/{self._event.repository}/environments/{quote(environment, safe='')}"
+        try:
+            with _asking(f"for the environment {environment}"):
+                _, found = self._github.requester.requestJsonAndCheck("GET", path)
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        rules = found.get("protection_rules") or []
+        return any(r.get("type") == "required_reviewers" and r.get("reviewers") for r in rules)
 
     def comments(self, number: int) -> Iterator[Comment]:
         """All comments on a pull request, oldest first, over all pages."""

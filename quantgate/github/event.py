@@ -44,6 +44,7 @@ class Event:
         base_ref: The branch that it goes into.
         head: The commit that the change ends with.
         head_branch: `owner:branch`, where the change comes from.
+        head_repository: `owner/name` that a pull request comes from, empty if it is gone.
         pull: Number of the pull request, 0 for none.
         run: Number of this workflow run, 0 for none.
         run_of: The event that started the first workflow, on `workflow_run`.
@@ -57,6 +58,7 @@ class Event:
     base_ref: str = ""
     head: str = ""
     head_branch: str = ""
+    head_repository: str = ""
     pull: int = 0
     run: int = 0
     run_of: str = ""
@@ -66,6 +68,14 @@ class Event:
     def proposes(self) -> bool:
         """Whether the checkout holds what is not merged yet, so that its config is not trusted."""
         return self.pull > 0 or self.name == "merge_group"
+
+    @property
+    def is_strangers(self) -> bool:
+        """Whether a pull request comes from another repository, or from one that is gone.
+
+        That its repository is a fork says nothing: this one may be a fork as well.
+        """
+        return self.pull > 0 and self.head_repository.lower() != self.repository.lower()
 
     @property
     def has_change(self) -> bool:
@@ -117,6 +127,7 @@ def _details(name: str, payload: Mapping[str, Any]) -> dict[str, Any]:
             "base": _commit(base, "sha"),
             "base_ref": _text(base, "ref"),
             "head": _commit(head, "sha"),
+            "head_repository": _text(_mapping(head, "repo"), "full_name"),
             "pull": number if isinstance(number, int) and number > 0 else 0,
         }
     if name == "push":

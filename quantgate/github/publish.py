@@ -78,8 +78,13 @@ def clear(folder: Path) -> None:
         _remove(folder / name)
 
 
-def publish_plan(chosen: Selection, job: Job) -> None:
+def publish_plan(chosen: Selection, job: Job, may_run: str) -> None:
     """Hand on the models as a matrix of jobs, and the report that each of them is to leave.
+
+    Args:
+        chosen: The models.
+        job: Takes the outputs.
+        may_run: As `strangers.may_run` has it.
 
     Raises:
         SelectionError: A name would turn into others on its way through a list of lines.
@@ -95,6 +100,7 @@ def publish_plan(chosen: Selection, job: Job) -> None:
         "jobs": str(len(shares)),
         "reports": "\n".join(left),
         "models": "\n".join(chosen.models),
+        "may-run": may_run,
     }
     for note in chosen.notes:
         say(command("notice", plain_prose(note), {"title": "quantgate"}))

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.smoke import SOUND, models
 from quantgate.report.from_json import load_report
 from tests.e2e.conftest import HERE, run
-from tests.support.github_server import COMMITS, GitHubServer, PullRequest
+from tests.support.github_server import COMMITS, REPOSITORY, GitHubServer, PullRequest
 from tests.support.lfs_server import FakeLfs
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def lfs() -> Iterator[FakeLfs]:
 
 @pytest.fixture
 def repository(trained_base: Path, tmp_path: Path, lfs: FakeLfs) -> Path:
-    """A repository with a sound model and one that has a scale of NaN, and a report of its own.
+    """A repository with a sound model and one that has a scale of NaN.
 
-    The weights of the sound one are in Git LFS.
+    The weights of the sound one are in Git LFS. A report and modules of its own must do nothing.
     """
     made = dict(models(trained_base, tmp_path / "made", "pack"))
     folder = tmp_path / "repository"
@@ -58,6 +58,10 @@ def repository(trained_base: Path, tmp_path: Path, lfs: FakeLfs) -> Path:
         shutil.copytree(made[source], folder / "models" / name)
     weights = folder / "models/sound/model.safetensors"
     weights.write_bytes(lfs.put(weights.name, weights.read_bytes()))
+    # Modules that Python and pip would find here, if a job that has a token ran them so.
+    (folder / "pip").mkdir()
+    for name in ("venv.py", "argparse.py", "pip/__init__.py", "pip/__main__.py"):
+        (folder / name).write_text("raise SystemExit('what is checked was run')")
     (folder / "quantgate-report").mkdir()
     (folder / "quantgate-report/report.json").write_text("{}")
     user = ("-c", "user.name=t", "-c", "user.email=t@example.org")
@@ -82,9 +86,9 @@ class Gate:
     lfs: FakeLfs
     artifacts: Path
 
-    def __call__(self, *, fork: bool = False, **event: str) -> Workflow:
-        """Run it for pull request 3, with what the workflow takes from the event."""
-        head = {"sha": COMMITS["head"], "ref": "topic", "repo": {"fork": fork}}
+    def __call__(self, *, source: str = REPOSITORY, **event: str) -> Workflow:
+        """Run it for pull request 3 from a repository, with what it takes from the event."""
+        head = {"sha": COMMITS["head"], "ref": "topic", "repo": {"full_name": source}}
         pull = {"number": 3, "base": {"sha": COMMITS["base"], "ref": "main"}, "head": head}
         said = {"image": "", "image_options": "", "dry_load": "", "vllm_python": self.python}
         return self.workflow(
@@ -174,7 +178,7 @@ def test_in_an_image(gate: Gate, tmp_path: Path) -> None:
 
 def test_strangers_do_not_reach_the_runner(gate: Gate) -> None:
     """Without an environment for them, forks get no smoke load, and the gate stays closed."""
-    done = gate(fork=True)
+    done = gate(source="them/models")
     assert done.code == 1, done.log
     assert not (gate.artifacts / "quantgate-smoke").exists()
     assert "smoke load (vLLM with the weights): not verified. No result arrived." in done.log

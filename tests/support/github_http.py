@@ -22,6 +22,7 @@ ROUTES = (
     ("GET", rf"{_R}/actions/artifacts/(?P<number>\d+)/zip", "get_archive"),
     ("GET", rf"{_R}/actions/runs/(?P<number>\d+)", "get_run"),
     ("GET", rf"{_R}/actions/runs/(?P<number>\d+)/jobs", "get_jobs"),
+    ("GET", rf"{_R}/environments/(?P<name>[^/]+)", "get_environment"),
     ("GET", rf"{_R}/pulls", "get_pulls"),
     ("GET", rf"{_R}/pulls/(?P<number>\d+)", "get_pull"),
     ("GET", rf"{_R}/pulls/(?P<number>\d+)/files", "get_files"),

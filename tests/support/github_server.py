@@ -64,6 +64,7 @@ class GitHubServer:
         self.truncated = False
         self.artifacts: dict[int, dict[str, Any]] = {}
         self.archives: dict[int, bytes] = {}
+        self.environments: dict[str, list[dict[str, Any]]] = {}
         self.jobs: list[list[dict[str, Any]]] = []  # one answer after the other
         self.faults: list[Fault] = []
         self.calls: list[tuple[str, str]] = []
@@ -213,6 +214,19 @@ class GitHubServer:
             words = name.replace("__", " / ").replace("_", " ")
             found.append(of("job", name=words, status=status, runner_name=runner or None))
         self.jobs.append(found)
+
+    def add_environment(self, name: str, *reviewers: str) -> None:
+        """An environment of the repository; with reviewers, these have to approve."""
+        people = [{"type": "User", "reviewer": of("simple-user", login=r)} for r in reviewers]
+        rule = {"id": 1, "node_id": "x", "type": "required_reviewers", "reviewers": people}
+        wait = {"id": 2, "node_id": "y", "type": "wait_timer", "wait_timer": 30}
+        self.environments[name] = [wait, rule] if reviewers else [wait]
+
+    def get_environment(self, name: str, **_: Any) -> Any:
+        name = unquote(name)
+        if name not in self.environments:
+            return 404, None
+        return 200, of("environment", name=name, protection_rules=self.environments[name])
 
     def get_run(self, number: str, **_: Any) -> Any:
         at = f"{self.url}/repos/{REPOSITORY}/actions/runs/{number}"
