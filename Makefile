@@ -7,7 +7,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version
 	--generate-hashes --custom-compile-command 'make lock'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types unit e2e e2e-container e2e-vllm e2e-real e2e-witness witness witness-all vllm built bench bench-pull bench-truth docs pictures golden lock clean
+.PHONY: help setup demo test lint types unit e2e e2e-container e2e-vllm e2e-gate e2e-smoke e2e-dry-real e2e-witness witness witness-all vllm built bench bench-pull bench-truth docs pictures golden lock clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | awk -F: '{printf "make %-13s%s\n", $$1, $$2}'
@@ -43,19 +43,27 @@ types: $(READY)  ## Types
 unit: $(READY)  ## Tests without Docker
 	$(BIN)/pytest -m 'not e2e'
 
-e2e: e2e-container e2e-vllm e2e-witness e2e-real  ## All that needs Docker (or root on Debian), vLLM or other tools
+e2e: e2e-container e2e-vllm e2e-witness e2e-gate e2e-smoke e2e-dry-real  ## All that needs Docker (or root on Debian), vLLM or other tools
 
 e2e-container: $(READY)  ## The image, and the action in workflows run by act
 	$(BIN)/python -m pip install --quiet --require-hashes -r tests/e2e/requirements.lock
 	$(BIN)/pytest -m e2e -v tests/e2e $(REAL:%=--ignore %)
 
-REAL = tests/e2e/test_gate.py tests/smoke tests/differential/test_dry_vs_real.py
+DRY_REAL = tests/differential/test_dry_vs_real.py
+REAL = tests/e2e/test_gate.py tests/smoke $(DRY_REAL)
+REALLY = VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m e2e -v
 e2e-vllm: $(READY) vllm  ## Against vLLM itself: its functions, and dry loads
-	VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m e2e -v tests/differential tests/dry_load $(REAL:%=--ignore %)
+	$(REALLY) tests/differential tests/dry_load $(REAL:%=--ignore %)
 
-e2e-real: $(READY) vllm  ## Real loads on the CPU: the whole workflow, ruined models, dry loads beside them
+e2e-gate: $(READY) vllm  ## The whole workflow: headers, a real load on the CPU, one verdict
 	$(BIN)/python -m pip install --quiet --require-hashes -r tests/e2e/requirements.lock
-	VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m e2e -v $(REAL)
+	$(REALLY) tests/e2e/test_gate.py
+
+e2e-smoke: $(READY) vllm  ## Real loads on the CPU of sound and ruined models
+	$(REALLY) tests/smoke
+
+e2e-dry-real: $(READY) vllm  ## Real loads on the CPU beside dry ones
+	$(REALLY) $(DRY_REAL)
 
 e2e-witness: $(READY) witness  ## What the quantizers themselves write
 	$(BIN)/pytest -m e2e -v tests/witness

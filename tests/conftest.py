@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,12 +11,12 @@ from huggingface_hub import constants
 from huggingface_hub.utils import close_session
 
 from tests.support.lfs_server import FakeLfs
-from tests.support.trained import trained
+from tests.support.trained import kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+OUT = Path(__file__).parents[1] / "out"
 TOKENS = ("HF_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "CI_JOB_TOKEN", "CI_SERVER_URL")
 
 
@@ -30,8 +31,8 @@ def vllm_python() -> str:
 
 @pytest.fixture(scope="session")
 def trained_base(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model that knows the bundled text; training it takes a minute."""
-    return trained(vllm_python, tmp_path_factory.mktemp("trained") / "model")
+    """A tiny model that knows the bundled text; training it takes a minute, once."""
+    return kept(vllm_python, OUT, tmp_path_factory.mktemp("trained"))
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,3 +20,23 @@ def trained(python: str, folder: Path) -> Path:
     model = folder / "base"
     subprocess.run([python, str(SCRIPT), str(text), str(model)], check=True, capture_output=True)
     return model
+
+
+def kept(python: str, folder: Path, scratch: Path) -> Path:
+    """The same, kept in a folder for the next run as long as text and training stay the same.
+
+    Args:
+        python: A Python with torch and transformers.
+        folder: Where it is kept.
+        scratch: An empty folder on the same disk or another, for the training.
+    """
+    meant = SCRIPT.read_bytes() + bundled("text.txt").encode()
+    place = folder / f"trained-{hashlib.sha256(meant).hexdigest()[:12]}"
+    if not place.exists():
+        model = trained(python, scratch / "training")
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = place.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.copytree(model, partial)
+        partial.rename(place)
+    return place
