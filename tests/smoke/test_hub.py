@@ -14,7 +14,7 @@ from huggingface_hub import close_session, constants
 
 from quantgate.vllm.smoke.weights import NoWeights, prepare
 from tests.support.hub_models import good_model
-from tests.support.hub_server import FakeHub, Misbehaviour
+from tests.support.hub_server import Content, FakeHub, Misbehaviour
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +65,14 @@ def test_a_model_that_the_disk_does_not_hold(
     """Nothing is fetched, and both sizes are told."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     with pytest.raises(NoWeights, match=r"it takes 1\.2 MB, and 1\.0 kB are free on the disk"):
+        prepare(ID, tmp_path)
+    assert list(tmp_path.glob("model/*")) == []
+
+
+def test_a_tokenizer_of_any_size(hub: FakeHub, tmp_path: Path) -> None:
+    """What claims to be larger than such files are is not fetched."""
+    hub.repos[ID].files["tokenizer.json"] = Content(b"{}", 400 * 10**9)
+    with pytest.raises(NoWeights, match=r"^tokenizer\.json is larger than 1\.0 GB$"):
         prepare(ID, tmp_path)
     assert list(tmp_path.glob("model/*")) == []
 

@@ -87,6 +87,22 @@ def test_a_link_within_is_fine(model: Path, scratch: Path) -> None:
     assert (made / "vocab.json").readlink() == model / "tokenizer.json"
 
 
+def test_no_path_leads_out(model: Path, scratch: Path) -> None:
+    """Nor is a file read that a tokenizer's config names."""
+    config = '{"tokenizer_class": "BertTokenizer", "vocab": "/etc/passwd"}'
+    (model / "tokenizer_config.json").write_text(config)
+    made = prepare(str(model), scratch).folder
+    assert (made / "tokenizer_config.json").read_text() == '{"tokenizer_class": "BertTokenizer"}'
+    assert (model / "tokenizer_config.json").read_text() == config
+
+
+def test_a_tokenizer_config_that_makes_no_sense(model: Path, scratch: Path) -> None:
+    """What cannot be looked through is not given to vLLM."""
+    (model / "tokenizer_config.json").write_text("{")
+    with pytest.raises(NoWeights, match=r"^tokenizer_config\.json is no JSON"):
+        prepare(str(model), scratch)
+
+
 def test_what_is_no_file(model: Path, scratch: Path) -> None:
     """A FIFO would make vLLM wait for ever, and a link to nothing says what is missing."""
     os.mkfifo(model / "vocab.txt")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from quantgate.checkpoint.lfs_mode import Lfs
-from quantgate.checkpoint.local import Located, locate
+from quantgate.checkpoint.local import locate
 from quantgate.checkpoint.model import Defect, DefectKind
 from quantgate.checkpoint.raw import (
     CONFIG_NAMES,
@@ -27,6 +27,7 @@ from quantgate.checkpoint.raw import (
 )
 from quantgate.checkpoint.sources import read_source
 from quantgate.report.words import size
+from quantgate.vllm.smoke.named_paths import take_paths_out
 from quantgate.vllm.smoke.settings import DOWNLOAD_SECONDS, MAX_MODEL_LEN, MIN_MODEL_LEN
 
 if TYPE_CHECKING:
@@ -93,6 +94,10 @@ def prepare(
         _link(raw, path.resolve(), made, lfs=lfs, seconds=seconds)
     else:
         _fetch(raw, made)
+    try:
+        take_paths_out(made)
+    except UnreadError as error:
+        raise NoWeights(str(error)) from None
     return Prepared(made, has_tokenizer(made), _context(made))
 
 
@@ -123,7 +128,7 @@ def _link(raw: RawCheckpoint, folder: Path, made: Path, *, lfs: Lfs, seconds: fl
     for name, file in locate(folder, _wanted(raw)).items():
         if isinstance(file, Defect):
             raise NoWeights(f"{name} {file.message}")
-        _check_size(name, file)
+        _check_size(name, file.size)
         if file.pointer is None:
             links[name] = file.path
         else:
@@ -139,12 +144,12 @@ def _link(raw: RawCheckpoint, folder: Path, made: Path, *, lfs: Lfs, seconds: fl
         _download(folder, smallest_first, made, lfs=lfs, seconds=seconds)
 
 
-def _check_size(name: str, file: Located) -> None:
+def _check_size(name: str, number: int) -> None:
     if name.endswith(WEIGHT_SUFFIX):
         return
     index = name.endswith(INDEX_SUFFIX)
     limit = MAX_INDEX if index else MAX_CONFIG if name in CONFIG_NAMES else MAX_OTHER
-    if file.size > limit:
+    if number > limit:
         raise NoWeights(f"{name} is larger than {size(limit)}")
 
 
@@ -195,13 +200,26 @@ def _context(folder: Path) -> int:
 def _fetch(raw: RawCheckpoint, folder: Path) -> None:
     """Download one commit of a repository, if the disk holds it."""
     # The client of the Hub is slow to import, and seldom needed.
-    from huggingface_hub import hf_hub_download  # noqa: PLC0415
+    from huggingface_hub import (  # noqa: PLC0415
+        get_hf_file_metadata,
+        hf_hub_download,
+        hf_hub_url,
+    )
 
     from quantgate.checkpoint.hub import parse_source  # noqa: PLC0415
 
     repository = parse_source(raw.source)
-    _has_room(sum(f.size for f in raw.files), folder.parent)
+    sizes = {f.name: f.size for f in raw.files}
+    read = {d.name for d in raw.configs} | ({raw.index.name} if raw.index else set())
     try:
+        for name in _wanted(raw):
+            if name not in sizes and name not in read:
+                url = hf_hub_url(
+                    repository.id, name, revision=raw.revision, endpoint=repository.endpoint
+                )
+                sizes[name] = get_hf_file_metadata(url, endpoint=repository.endpoint).size or 0
+                _check_size(name, sizes[name])
+        _has_room(sum(sizes.values()), folder.parent)
         for name in _wanted(raw):
             hf_hub_download(
                 repository.id,
@@ -210,6 +228,8 @@ def _fetch(raw: RawCheckpoint, folder: Path) -> None:
                 endpoint=repository.endpoint,
                 local_dir=folder,
             )
+    except NoWeights:
+        raise
     except Exception as error:  # the network, the Hub or the disk: none says anything of the model
         full = isinstance(error, OSError) and error.errno in _FULL
         words = "the disk is full" if full else f"{type(error).__name__}: {error}"
