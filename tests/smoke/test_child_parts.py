@@ -10,7 +10,7 @@ import pytest
 
 from quantgate.vllm.children.inside.release import Refused
 from quantgate.vllm.smoke.child.compiled import compiled_part
-from quantgate.vllm.smoke.child.failures import failure
+from quantgate.vllm.smoke.child.failures import CannotLook, failure
 from quantgate.vllm.smoke.child.layers import layers
 from quantgate.vllm.smoke.child.tracking import names_in
 
@@ -168,6 +168,14 @@ def test_memory_told_by_another_process() -> None:
         False,
         "there is too little memory for it here",
     )
+
+
+def test_question_of_ours() -> None:
+    """If vLLM cannot be asked what it loaded, whatever it says to that, no model is blamed."""
+    error = CannotLook("what vLLM loaded could not be looked at: cancelled")
+    error.__cause__ = RuntimeError("cancelled")
+    found = failure(raised(error), "load")
+    assert (found["outcome"], found["elsewhere"], found["reason"]) == ("unknown", False, str(error))
 
 
 def test_cause_counts() -> None:

@@ -99,7 +99,7 @@ class Tracebacks:
 
     def hear(self, line: str) -> None:
         """Take the next line of the log."""
-        line = _COLOR.sub("", line).rstrip()
+        line = _COLOR.sub("", line[: 2 * MAX_MESSAGE]).rstrip()
         prefix = _PREFIX.match(line)
         assert prefix is not None  # noqa: S101  it matches nothing at all, too
         # The prefix of an empty line has lost its last blank.

@@ -46,7 +46,7 @@ _LIMITS = re.compile(
 # What is said of, or by, a process whose other one has gone.
 _PEERS = re.compile(
     r"NCCL error|nccl\w+Error|Connection (closed|reset) by peer|Broken pipe|Connection refused"
-    r"|Socket Timeout|\[.*/gloo/.*\]|\bgloo\b.*[Tt]imed out|RPC call to .+ timed out|^cancelled$",
+    r"|Socket Timeout|/gloo/transport/|RPC call to .+ timed out|^cancelled$",
     re.MULTILINE,
 )
 _PEER_ERRORS = frozenset(

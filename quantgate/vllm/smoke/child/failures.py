@@ -30,6 +30,10 @@ _PHASES = {
 }
 
 
+class CannotLook(Exception):  # noqa: N818  told as a reason
+    """The model is loaded, and a question of the smoke load's own could not be answered."""
+
+
 def failure(error: BaseException, phase: str) -> dict[str, Any]:
     """The result of a load that ended with an exception: `fails`, or `unknown` with a reason.
 
@@ -37,10 +41,10 @@ def failure(error: BaseException, phase: str) -> dict[str, Any]:
     """
     causes = list(chain(error))
     raised = [(_kind(e), str(e)) for e in causes]
-    reason = not_the_model(raised)
-    elsewhere = any(points_elsewhere(message) for _, message in raised) and not not_the_model(
-        [pair for pair in raised if not lost_peer(*pair)]
-    )
+    ours = isinstance(error, CannotLook)
+    reason = str(error) if ours else not_the_model(raised)
+    known = ours or not_the_model([pair for pair in raised if not lost_peer(*pair)])
+    elsewhere = not known and any(points_elsewhere(message) for _, message in raised)
     if elsewhere:
         reason = reason or UNTOLD
     functions = [f.name for e in reversed(causes) for f in extract_tb(e.__traceback__)]

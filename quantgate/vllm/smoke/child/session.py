@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from . import tracking
-from .failures import failure
+from .failures import CannotLook, failure
 from .layers import layers, weight_bytes
 
 if TYPE_CHECKING:
@@ -51,6 +51,17 @@ class _Session:
         started = time.perf_counter()
         llm = self._load()
         self.told["load_seconds"] = round(time.perf_counter() - started, 3)
+        try:
+            self._look(llm)
+        except Exception as error:
+            raise CannotLook(f"what vLLM loaded could not be looked at: {error}") from error
+        self.enter("score")
+        self.told["text"] = self._score(llm)
+        self.enter("generate")
+        self.told["answers"] = self._generate(llm)
+
+    def _look(self, llm: Any) -> None:
+        """Tell what was loaded; these are questions of ours, which no server asks."""
         names = tracking.not_loaded()
         self.told["not_loaded"] = {"count": len(names), "names": names[:MAX_NAMES]}
         _send_by_value()
@@ -61,10 +72,6 @@ class _Session:
         self.told["architecture"] = str(config.architecture)
         self.told["method"] = str(config.quantization or "")
         self.told["vocabulary"] = int(config.get_vocab_size())
-        self.enter("score")
-        self.told["text"] = self._score(llm)
-        self.enter("generate")
-        self.told["answers"] = self._generate(llm)
 
     def _load(self) -> Any:
         self.told["dtype"] = self._dtype()
