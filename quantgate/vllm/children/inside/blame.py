@@ -1,10 +1,10 @@
 """Whose fault an exception is: the model's, or what the machine lacks.
 
 What a bad model can cause is never taken for the machine's: an illegal memory access and a failed
-assertion on a GPU may come of its weights, and so may what CUDA's libraries say after them. Besides
-what vLLM says, the words are those of the CUDA runtime (`cudaGetErrorString`), of torch
-(torch/cuda, torch/utils/cpp_extension.py, c10d), of Triton (runtime/build.py, runtime/driver.py)
-and of Python.
+assertion on a GPU may come of its weights, and so may what CUDA's libraries say after them.
+
+The words of vLLM, Triton, Python and of torch's own code were read in their sources. Those of the
+CUDA runtime, its libraries and NCCL are the ones that users report: no GPU was at hand to see them.
 """
 
 from __future__ import annotations
