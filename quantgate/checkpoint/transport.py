@@ -13,14 +13,23 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 # HTTPError is the root of all that the session raises, whichever httpx it is made of.
 from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled
-from huggingface_hub.utils import get_session, parse_ratelimit_headers
+from huggingface_hub.utils import get_session
 
+from quantgate.checkpoint.answers import (
+    PassingError,
+    check_encoding,
+    check_range,
+    check_whole,
+    length_of,
+    redirected,
+    refused,
+    short,
+    words,
+)
 from quantgate.checkpoint.raw import UnreadError
 
 if TYPE_CHECKING:
@@ -28,9 +37,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 T = TypeVar("T")
-
-TRY_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
-"""Answers that may be others in a moment; huggingface_hub tries again after the same."""
 
 MAX_SKIP: Final = 1_000_000
 """Bytes before a range that are read and dropped where a server ignores the range."""
@@ -64,12 +70,6 @@ class Limits:
 
 class RangeIgnoredError(UnreadError):
     """The server sends whole files only, and the part lies too far inside of one."""
-
-
-class _PassingError(UnreadError):
-    """An error that may not occur again. `wait` is how many seconds the server asks for."""
-
-    wait: float | None = None
 
 
 class _Request(NamedTuple):
@@ -176,7 +176,7 @@ class Transport:
         """
 
         def receive(response: Any) -> None:
-            _check_whole(response)
+            check_whole(response)
             got = 0
             for part in self._parts(response):
                 kept = part[: size - got]
@@ -185,7 +185,7 @@ class Transport:
                 if got > size:
                     raise UnreadError(f"is larger than {size} bytes")
             if got != size:
-                raise _PassingError(_short(got, size))
+                raise PassingError(short(got, size))
 
         self._patiently(_Request(url, headers), receive)
 
@@ -195,7 +195,7 @@ class Transport:
         Raises:
             UnreadError: It is not there, or the server does not tell.
         """
-        return self._patiently(_Request(url, headers, head=True), _length)
+        return self._patiently(_Request(url, headers, head=True), length_of)
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes, *, limit: int) -> bytes:
         """The answer to a question that changes nothing, and so may be asked again.
@@ -218,13 +218,13 @@ class Transport:
             self._wait_for_turn()
             try:
                 return self._try(request, receive)
-            except _PassingError as error:
+            except PassingError as error:
                 last: UnreadError = error
                 wait = error.wait
             except OfflineModeIsEnabled:
                 raise UnreadError("was not asked for: HF_HUB_OFFLINE is set") from None
             except HTTPError as error:
-                last = UnreadError(f"could not be fetched: {_words(error)}")
+                last = UnreadError(f"could not be fetched: {words(error)}")
                 wait = None
             if wait is None:
                 wait = min(8.0, self.limits.backoff * 2**attempt)
@@ -278,7 +278,7 @@ class Transport:
         try:
             with self._answer(request) as response:
                 if response.status_code not in {200, 206}:
-                    raise _refused(response, self._told(response))
+                    raise refused(response, self._told(response))
                 return receive(response)
         except HTTPError:
             if time.monotonic() >= self._until:
@@ -296,7 +296,7 @@ class Transport:
                 self._body(response, _MAX_REDIRECT)
                 response.close()
                 self._left()
-                response = self._send(_next(response))
+                response = self._send(redirected(response))
             else:
                 raise UnreadError("could not be fetched: too many redirects")
             yield response
@@ -317,7 +317,7 @@ class Transport:
         except (HTTPError, OfflineModeIsEnabled, UnreadError):
             raise
         except Exception as error:  # of an address or a header that is none, each part has its own
-            raise UnreadError(f"could not be fetched: {_words(error)}") from None
+            raise UnreadError(f"could not be fetched: {words(error)}") from None
         with self._lock:
             self.requests += 1
         return response
@@ -326,18 +326,18 @@ class Transport:
         self, response: Any, limit: int, size: int | None, span: tuple[int, int] | None
     ) -> bytes:
         if span is None:
-            _check_whole(response)
+            check_whole(response)
             content = self._body(response, min(limit, size if size is not None else limit) + 1)
             if len(content) > limit:
                 raise UnreadError(f"is larger than {limit} bytes")
             if size is not None and len(content) != size:
-                raise _PassingError(_short(len(content), size))
+                raise PassingError(short(len(content), size))
             return content
-        _check_encoding(response)
+        check_encoding(response)
         begin, end = span
         skipped = 0
         if response.status_code == 206:
-            _check_range(response.headers.get("content-range", ""), span, size)
+            check_range(response.headers.get("content-range", ""), span, size)
         else:
             # The range was ignored. What is wanted is near the begin, so the rest is cut off.
             if begin > MAX_SKIP:
@@ -345,7 +345,7 @@ class Transport:
             skipped = begin
         content = self._body(response, skipped + end - begin)[skipped:]
         if len(content) != end - begin:
-            raise _PassingError(_short(len(content), end - begin))
+            raise PassingError(short(len(content), end - begin))
         return content
 
     def _body(self, response: Any, most: int) -> bytes:
@@ -371,113 +371,3 @@ class Transport:
         except (HTTPError, KeyError, RecursionError, TypeError, ValueError):
             return ""
         return message if isinstance(message, str) and message.isprintable() else ""
-
-
-def _next(response: Any) -> Callable[[Any], Any]:
-    """Makes the request that a redirect asks for.
-
-    Raises:
-        UnreadError: It leads to no address, or from an encrypted one to one that is not.
-    """
-    request = response.next_request
-    if request is None:
-        raise UnreadError("could not be fetched: it was redirected to an address that is none")
-    if response.url.scheme == "https" and request.url.scheme != "https":
-        raise UnreadError("could not be fetched: it was redirected to an address without https")
-    return lambda _: request
-
-
-def _check_whole(response: Any) -> None:
-    if response.status_code == 206:
-        raise UnreadError("came in part, which was not asked for")
-    _check_encoding(response)
-
-
-def _check_encoding(response: Any) -> None:
-    if response.headers.get("content-encoding", "identity") != "identity":
-        raise UnreadError("came compressed, which was not asked for")
-
-
-def _length(response: Any) -> int:
-    """What a server says of a file that it was not asked for: its bytes."""
-    _check_whole(response)
-    if response.headers.get("content-type", "").startswith("text/html"):
-        # What many servers show for whatever is not there.
-        raise UnreadError("is a web page there", status=404)
-    length = response.headers.get("content-length", "")
-    if not (length.isascii() and length.isdigit() and len(length) <= 18):
-        raise UnreadError("has no length that the server would tell")
-    return int(length)
-
-
-def _short(got: int, wanted: int) -> str:
-    return f"came incomplete: {got} of {wanted} bytes"
-
-
-def _check_range(header: str, span: tuple[int, int], size: int | None) -> None:
-    """`Content-Range: bytes 0-99/1234`: it must be what was asked for, of the file that is meant.
-
-    Raises:
-        UnreadError: It is not.
-    """
-    begin, end = span
-    unit, _, rest = header.strip().partition(" ")
-    where, _, total = rest.partition("/")
-    if unit.lower() != "bytes" or where != f"{begin}-{end - 1}":
-        got = f"the Content-Range {header[:60]!r}" if header else "no Content-Range"
-        raise UnreadError(f"was asked for the bytes {begin}-{end - 1}, and came with {got}")
-    if size is not None and total not in {"*", str(size)}:
-        raise UnreadError(f"has {total[:20]} bytes on the server, and {size} in the listing")
-
-
-def _refused(response: Any, told: str) -> UnreadError:
-    """What an answer other than the file means; `told` is an LFS server's message."""
-    status = response.status_code
-    code = response.headers.get("x-error-code", "")[:40]
-    text = " ".join((response.headers.get("x-error-message") or told).split())[:200]
-    error = _PassingError if status in TRY_AGAIN else UnreadError
-    name = {
-        401: "needs a token",
-        403: "may not be read with this token",
-        404: "is not there",
-        416: "is shorter on the server than in the listing",
-        429: "was refused again and again: too many requests",
-    }.get(status, "could not be fetched")
-    answer = f"the server answered {status}" + (f", {text}" if text else "")
-    refused = error(f"{name} ({answer})", status=status, code=code, text=text)
-    if isinstance(refused, _PassingError):
-        refused.wait = _asked_to_wait(status, response.headers)
-    return refused
-
-
-def _asked_to_wait(status: int, headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server wants to be left alone, None if it does not say."""
-    try:
-        limit = parse_ratelimit_headers(headers) if status == 429 else None
-    except ValueError:  # a number of thousands of digits
-        limit = None
-    if limit is not None and limit.remaining == 0:
-        return limit.reset_in_seconds
-    value = headers.get("retry-after", "").strip()
-    if value.isascii() and value.isdigit():
-        return float(value[:9])
-    try:
-        until = parsedate_to_datetime(value)
-        if until.tzinfo is None:
-            until = until.replace(tzinfo=UTC)
-        return max(0.0, (until - datetime.now(UTC)).total_seconds())
-    except (OverflowError, ValueError):
-        return None
-
-
-def _words(error: Exception) -> str:
-    kind = type(error).__name__
-    words = {
-        "ReadTimeout": "the server stalled",
-        "ConnectTimeout": "the server cannot be reached",
-        "ConnectError": "the server cannot be reached",
-        "ReadError": "the connection broke off",
-        "RemoteProtocolError": "the connection broke off",
-        "TooManyRedirects": "too many redirects",
-    }
-    return words.get(kind, kind)
