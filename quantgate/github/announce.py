@@ -47,7 +47,7 @@ def announce(
     elsewhere = "the summary of the run that checked it" if second else "the job summary"
     body = look.markdown(report, budget=COMMENT_BUDGET, elsewhere=elsewhere)
     posted = _post(body, event, api, settings, job, blocks=blocks)
-    if event.pull and posted.done is not Done.REFUSED:
+    if event.pull and posted.done not in {Done.REFUSED, Done.STALE}:
         try:
             suggest(report, api, event.pull, event.head)
         except ApiError as error:
@@ -79,7 +79,7 @@ def _post(
 ) -> Posted:
     second = event.name == "workflow_run"
     try:
-        number = current_pull(event, api) if second else event.pull
+        number = current_pull(event, api)
     except ApiError as error:
         posted = Posted(Done.REFUSED, why=str(error))
     else:

@@ -135,6 +135,11 @@ class Api:
         login = answer["data"]["viewer"]["login"]
         return str(login) if login else ACTIONS_BOT
 
+    def head(self, number: int) -> str:
+        """The commit that a pull request ends with now."""
+        with _asking(f"for pull request {number}"):
+            return str(self._repository.get_pull(number).head.sha or "")
+
     def pull_files(self, number: int) -> list[PullFile] | None:
         """The files a pull request changes; None where there are more than GitHub lists."""
         with _asking(f"for the files of pull request {number}"):

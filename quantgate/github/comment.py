@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -108,14 +109,20 @@ def _same(before: str, after: str) -> bool:
 
 
 def current_pull(event: Event, api: Api) -> int:
-    """The pull request that the first workflow ran for, on `workflow_run`; 0 if it has moved on.
+    """The pull request of this run, or of the first workflow on `workflow_run`; 0 if it moved on.
 
-    GitHub names the pull request of a run only within one repository, so it is found by branch. A
-    run of a commit that is no longer the last one must not speak for what came after it.
+    A run of a commit that is no longer the last one must not speak for what came after it: one that
+    was cancelled by the next push still has a last job. On `workflow_run` GitHub names the pull
+    request only within one repository, so it is found by branch.
 
     Raises:
-        ApiError: GitHub cannot be asked.
+        ApiError: GitHub cannot be asked, on `workflow_run`; else the event's number is good enough.
     """
+    if event.pull:
+        moved_on = False
+        with suppress(ApiError):
+            moved_on = bool(event.head) and api.head(event.pull) not in {event.head, ""}
+        return 0 if moved_on else event.pull
     if not (event.head and event.head_branch):
         return 0
     pulls = api.open_pulls(event.head_branch)

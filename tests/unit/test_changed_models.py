@@ -75,7 +75,7 @@ def test_all_is_everything(action: Action, github: GitHubServer, changed):
     changed("README.md")
     action.pull_request(all="true")
     assert action.checked == ["a"]
-    assert not any("/pulls/" in path for _, path in github.calls)
+    assert not any(path.endswith("/files") for _, path in github.calls)
 
 
 @pytest.mark.parametrize("event", ["schedule", "workflow_dispatch"])

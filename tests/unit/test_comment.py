@@ -56,6 +56,31 @@ def test_a_red_comment_turns_green_when_the_model_is_no_longer_touched(
     assert green.startswith(f"{MARKER}\n### ✅")
 
 
+def test_a_run_that_was_overtaken_says_nothing(
+    action: Action, github: GitHubServer, pull: PullRequest
+):
+    """The last job of a run that the next push has cancelled leaves the newer comment alone."""
+    action.put("a")
+    assert action.pull_request(comment="always") == 0
+    before = bodies(github)
+    pull.head = COMMITS["older"]
+    action.put("a", broken=True)
+    assert action.pull_request() == 1
+    assert action.outputs["comment"] == "stale"
+    assert bodies(github) == before
+    assert github.reviews == []
+
+
+def test_a_head_that_is_not_told_is_taken_as_it_was(
+    action: Action, github: GitHubServer, pull: PullRequest
+):
+    """Whether the run was overtaken is a question, and no reason to say nothing."""
+    action.put("a", broken=True)
+    github.faults.append(Fault("GET", "/pulls/3$", 422))
+    assert action.pull_request(all="true") == 1
+    assert action.outputs["comment"] == "created"
+
+
 @pytest.mark.parametrize(
     ("when", "broken", "done"),
     [
