@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from quantgate.cli.options import json_report, markdown_report, read_lfs
+from quantgate.cli.options import json_report, markdown_report, python_with_vllm, read_lfs
 from quantgate.cli.output import one_stdout, read, show
 
 
@@ -21,11 +21,7 @@ from quantgate.cli.output import one_stdout, read, show
 )
 @json_report
 @markdown_report
-@click.option(
-    "--vllm-python",
-    metavar="PYTHON",
-    help="A Python that has vLLM; without it, that of --setup, or else this one.",
-)
+@python_with_vllm
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1),
@@ -103,11 +99,7 @@ def dry_load(
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @json_report
 @markdown_report
-@click.option(
-    "--vllm-python",
-    metavar="PYTHON",
-    help="A Python that has vLLM; without it, that of `dry-load --setup`, or else this one.",
-)
+@python_with_vllm
 @click.option(
     "--device", default="auto", show_default=True, help="auto, cuda, rocm, xpu or cpu; no other."
 )

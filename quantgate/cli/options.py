@@ -62,6 +62,12 @@ read_lfs = click.option(
     "only. auto asks GitHub, GitLab and the Hub; always any server that the checkout names.",
 )
 
+python_with_vllm = click.option(
+    "--vllm-python",
+    metavar="PYTHON",
+    help="A Python that has vLLM; without it, that of `dry-load --setup`, or else this one.",
+)
+
 json_report = click.option(
     "--json", "json_file", metavar="FILE", help="Write the JSON report; - is stdout."
 )

@@ -23,6 +23,7 @@ from quantgate.report.from_json import load_report
 from quantgate.vllm.children.process import Limits
 from quantgate.vllm.smoke import Settings, SmokeError, SmokeOutcome, Thresholds, smoke_load
 from quantgate.vllm.smoke.settings import bundled, prompts_in
+from quantgate.vllm.smoke.tier import tier_result
 from tests.support.build import LLAMA, write_checkpoint
 from tests.support.fake_child import vllm_python
 
@@ -348,6 +349,10 @@ def test_models_without_weights(tmp_path: Path) -> None:
     assert "no safetensors files" in reasons[1]
     assert "there is no checkout with a remote around it" in reasons[2]
     assert "There is no" in reasons[3]
+    # Nobody was asked, so no release and no device is named.
+    assert tier_result(run.results[1]).summary.startswith(
+        "What vLLM does could not be told: it has"
+    )
 
 
 def test_child_gets_no_secrets(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,13 @@ class FakeLfs(FakeHub):
         return place
 
 
+def write_config(checkout: Path, url: str, more: str = "") -> None:
+    """A `.git/config` as git writes it."""
+    (checkout / ".git").mkdir(parents=True, exist_ok=True)
+    text = f'[core]\n\tbare = false\n[remote "origin"]\n\turl = {url}\n\tfetch = +a:b\n{more}'
+    (checkout / ".git" / "config").write_text(text)
+
+
 def pointer(digest: str, size: int) -> bytes:
     """A pointer file."""
     lines = f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {size}\n"

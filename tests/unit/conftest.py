@@ -59,6 +59,18 @@ def github() -> Iterator[GitHubServer]:
 
 
 @pytest.fixture
+def pull(github: GitHubServer) -> PullRequest:
+    """Pull request 3 changes the model `a`."""
+    github.pulls[3] = PullRequest(files={"a/config.json": ("modified", "")})
+    return github.pulls[3]
+
+
+def bodies(github: GitHubServer) -> list[str]:
+    """The texts of all comments, oldest first."""
+    return [c["body"] for c in github.comments.get(3, [])]
+
+
+@pytest.fixture
 def changed(github: GitHubServer) -> Callable[..., None]:
     """Say which files pull request 3 changes."""
 

@@ -84,10 +84,10 @@ sys.stdin.read()
 """
 
 
-def test_shared_memory_counts_once(tmp_path: Path) -> None:
-    """What ranks share with each other is there once, however many have it."""
+def held_by(script: str, *arguments: str) -> tuple[int, int]:
+    """Bytes that a script's processes hold once it says that it is ready, and after its end."""
     with subprocess.Popen(
-        [sys.executable, "-c", SHARE],
+        [sys.executable, "-c", script, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -96,7 +96,12 @@ def test_shared_memory_counts_once(tmp_path: Path) -> None:
         assert process.stdout.readline() == b"ready\n"
         held = resident(process.pid)
         process.communicate()
-    assert 100_000_000 < held < 200_000_000
+    return held, resident(process.pid)
+
+
+def test_shared_memory_counts_once() -> None:
+    """What ranks share with each other is there once, however many have it."""
+    assert 100_000_000 < held_by(SHARE)[0] < 200_000_000
 
 
 def test_child_that_cannot_be_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,15 +172,6 @@ def test_mapped_files_are_no_memory(tmp_path: Path) -> None:
     """Weight files that a process maps do not count, what it has made for itself does."""
     weights = tmp_path / "weights"
     weights.write_bytes(bytes(200_000_000))
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(weights)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        held = resident(process.pid)
-        process.communicate()
+    held, afterwards = held_by(HOLD, str(weights))
     assert 100_000_000 < held < 200_000_000
-    assert resident(process.pid) == 0
+    assert afterwards == 0

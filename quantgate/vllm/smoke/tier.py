@@ -48,7 +48,10 @@ def tier_result(load: SmokeLoad, findings: Sequence[Finding] = ()) -> TierResult
     errors = [f for f in held if f.severity is Severity.ERROR and not f.unverified]
     rules = explaining(load.outcome, load.not_loaded, errors) if load.outcome.is_fault else ()
     beside = _beside(load, rules, contradicted=bool(errors))
-    summary = f"{target_words(load.target)}: {_outcome(load)}{beside}"
+    said = f"{_outcome(load)}{beside}"
+    # Which vLLM there is, only a child that was ready has told.
+    asked = f"{target_words(load.target)}: {said}"
+    summary = asked if load.libraries else f"{said[0].upper()}{said[1:]}"
     facts = {n: v for n, v in _facts(load, rules) if v not in ("", [], None, 0)}
     return TierResult(SMOKE, _VERDICTS[load.outcome], summary, facts)
 
